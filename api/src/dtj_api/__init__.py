@@ -1,0 +1,1 @@
+"""What every part of the project agrees on. Standard library only; no I/O."""
