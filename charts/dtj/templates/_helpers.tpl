@@ -1,0 +1,49 @@
+{{- define "dtj.name" -}}
+{{- if contains "dtj" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-dtj" .Release.Name | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "dtj.selectorLabels" -}}
+app.kubernetes.io/name: dtj-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "dtj.labels" -}}
+{{ include "dtj.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "dtj.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default (ternary (include "dtj.name" .) "default" .Values.serviceAccount.create) }}
+{{- end }}
+
+{{- define "dtj.image" -}}
+{{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}
+{{- end }}
+
+{{/* What the operator does in the API, and nothing else. */}}
+{{- define "dtj.rules" -}}
+- apiGroups: [dtj.dev]
+  resources: [distributedtrainingjobs]
+  verbs: [get, list, watch]
+- apiGroups: [dtj.dev]
+  resources: [distributedtrainingjobs/status]
+  verbs: [patch]
+# ownerReferences with blockOwnerDeletion need this where OwnerReferencesPermissionEnforcement is on
+- apiGroups: [dtj.dev]
+  resources: [distributedtrainingjobs/finalizers]
+  verbs: [update]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch, create, delete]
+- apiGroups: [""]
+  resources: [services]
+  verbs: [list, create]
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, list, create]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create]
+{{- end }}
