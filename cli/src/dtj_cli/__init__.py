@@ -1,0 +1,1 @@
+"""kubectl dtj: what a person asks about their training jobs. Reads the cluster; decides nothing."""

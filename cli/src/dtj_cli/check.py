@@ -1,0 +1,44 @@
+"""`kubectl dtj check`: every fault of a manifest, without a cluster; the operator's own rules."""
+
+from typing import Any
+
+import yaml
+from dtj_api import names
+from dtj_api.fields import InvalidFields
+from dtj_api.validation import load_job_spec, world_size
+
+from dtj_cli.errors import CommandError
+
+
+def check(path: str) -> int:
+    """Print what is wrong in the jobs of the file. Exit code: 0 nothing, 1 something.
+
+    Raises:
+        CommandError: the file cannot be read, is not YAML, or holds no job.
+    """
+    jobs = [document for document in documents(path) if document.get("kind") == names.KIND]
+    if not jobs:
+        raise CommandError(f"{path} holds no {names.KIND} (apiVersion: {names.API_VERSION})")
+    return max(report(job) for job in jobs)
+
+
+def documents(path: str) -> list[dict[str, Any]]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [document for document in yaml.safe_load_all(file) if isinstance(document, dict)]
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"cannot read {path}: {error}") from None
+    except yaml.YAMLError as error:
+        raise CommandError(f"{path} is not YAML: {error}") from None
+
+
+def report(job: dict[str, Any]) -> int:
+    name = (job.get("metadata") or {}).get("name", "(no name)")
+    try:
+        spec = load_job_spec(job.get("spec"))
+    except InvalidFields as invalid:
+        for error in invalid.errors:
+            print(f"{name}: {error}")
+        return 1
+    print(f"{name}: good; {spec.workers} workers, {world_size(spec)} processes")
+    return 0
