@@ -55,7 +55,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """AdamW or SGD. `gradClip` is the largest global gradient norm; without it gradients are not clipped."""
+    """AdamW, or SGD without momentum. `gradClip` is the largest global gradient norm; without it none is clipped."""
 
     name: Literal["adamw", "sgd"] = "adamw"
     learning_rate: float = field(default=1e-3, metadata=bounds(above=0))

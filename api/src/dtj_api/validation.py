@@ -1,6 +1,7 @@
 """Rules that span fields. One path for operator, webhook, CLI and trainer. Pure: a spec in, every fault out."""
 
 import posixpath
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ from dtj_api.fields import FieldError, InvalidFields
 from dtj_api.spec import JobSpec, decode_spec
 from dtj_api.training import SIZES, Training, dimensions
 
+# RFC 1123 subdomain
+OBJECT_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 ACCELERATOR_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 
 
@@ -32,6 +35,9 @@ def job_errors(spec: JobSpec) -> Iterator[FieldError]:
         yield FieldError("spec", "has neither training nor template", remedy)
     yield from _template_errors(spec)
     yield from _checkpoint_errors(spec)
+    if spec.monitoring.port == names.MASTER_PORT:
+        problem = f"{names.MASTER_PORT} is the port of the ranks' rendezvous"
+        yield FieldError("spec.monitoring.port", problem, "choose another, such as 9464")
     if spec.training is not None:
         yield from training_errors(spec.training, world_size(spec), "spec.training")
 
@@ -176,6 +182,9 @@ def _checkpoint_errors(spec: JobSpec) -> Iterator[FieldError]:
         problem = "has neither size nor claimName" if checkpoint.size is None else "has both size and claimName"
         remedy = "set size to have a volume claim created, or claimName to use yours"
         yield FieldError("spec.checkpoint", problem, remedy)
+    if checkpoint.claim_name is not None and not OBJECT_NAME.fullmatch(checkpoint.claim_name):
+        problem = f"{checkpoint.claim_name!r} cannot be the name of a claim"
+        yield FieldError("spec.checkpoint.claimName", problem, "write a name of a-z, 0-9, '-' and '.'")
     if not checkpoint.mount_path.startswith("/") or posixpath.normpath(checkpoint.mount_path) in (
         "/",
         "/tmp",

@@ -62,6 +62,8 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ),
     ({"training.data.vocabularySize": 9}, "spec.training.data.vocabularySize: is only for tokens"),
     ({"checkpoint": {}}, "spec.checkpoint: has neither size nor claimName"),
+    ({"checkpoint": {"claimName": "My Claim"}}, "spec.checkpoint.claimName: 'My Claim' cannot be the name of a claim"),
+    ({"monitoring.port": 29500}, "spec.monitoring.port: 29500 is the port of the ranks' rendezvous"),
     ({"checkpoint.claimName": "c"}, "spec.checkpoint: has both size and claimName"),
     ({"checkpoint.mountPath": "c"}, "spec.checkpoint.mountPath: 'c' cannot be used"),
     ({"checkpoint.mountPath": "/x/.."}, "spec.checkpoint.mountPath: '/x/..' cannot be used"),

@@ -1,0 +1,1 @@
+"""The controller: brings DistributedTrainingJobs to life and follows them to their end."""

@@ -1,0 +1,147 @@
+"""The operator's process: settings, logging, kopf, the workers. It may be killed at any time."""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Iterable
+
+import kopf
+from dtj_api import names
+from kubernetes.aio.config import ConfigException
+
+from dtj_operator import credentials, handlers
+from dtj_operator.cluster import Cluster
+from dtj_operator.errors import ApiError, NotFound
+from dtj_operator.progress import ProgressReader
+from dtj_operator.reconciler import Reconciler
+from dtj_operator.settings import Settings
+from dtj_operator.snapshot import JobKey
+from dtj_operator.workqueue import WorkQueue, serve
+
+logger = logging.getLogger("dtj_operator")
+
+CANNOT_START = 2
+
+
+def main() -> None:
+    """Exit codes: 0 after SIGTERM, 1 when a watch or a worker ended, 2 when it cannot start as it is configured."""
+    try:
+        settings = Settings.from_environment(os.environ)
+    except ValueError as error:
+        sys.exit(_complain(str(error)))
+    _configure_logging(settings)
+    try:
+        asyncio.run(run(settings))
+    except ConfigException as error:
+        sys.exit(_complain(f"neither a service account nor a kubeconfig was found ({error}): set KUBECONFIG"))
+
+
+def _complain(sentence: str) -> int:
+    print(f"dtj-operator: {sentence}", file=sys.stderr)
+    return CANNOT_START
+
+
+def _configure_logging(settings: Settings) -> None:
+    # kopf's formatter writes JSON that log collectors read
+    kopf.configure(debug=False, quiet=False, log_format=_LOG_FORMATS[settings.log_format])
+    level = settings.log_level.upper()
+    logging.getLogger().setLevel(level)
+    for chatty in ("kopf", "kubernetes", "aiohttp"):
+        logging.getLogger(chatty).setLevel(max(logging.getLevelName(level), logging.WARNING))
+
+
+_LOG_FORMATS = {"json": kopf.LogFormat.JSON, "text": kopf.LogFormat.FULL}
+
+
+async def run(settings: Settings) -> None:
+    """Run until a signal, or until a part of it ends: then all do, and Kubernetes starts a new one."""
+    configuration = await credentials.load()
+    cluster = Cluster(configuration)
+    queue: WorkQueue[JobKey] = WorkQueue()
+    progress = ProgressReader(queue.add, settings.progress_seconds)
+    reconciler = Reconciler(cluster, settings, progress)
+    try:
+        await _wait_for_the_crd(cluster, settings)
+        workers = asyncio.create_task(serve(queue, reconciler.reconcile, workers=settings.reconcilers))
+        rounds = asyncio.create_task(_resync(cluster, queue, settings))
+        watches = asyncio.create_task(_watch(queue, settings))
+        done, running = await asyncio.wait({workers, rounds, watches}, return_when=asyncio.FIRST_COMPLETED)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        for task in done:
+            task.result()
+    finally:
+        await progress.close()
+        await cluster.close()
+
+
+async def _watch(queue: WorkQueue[JobKey], settings: Settings) -> None:
+    """kopf, for its watches alone."""
+    registry = kopf.OperatorRegistry()
+    handlers.register(registry, queue)
+
+    @kopf.on.login(registry=registry)
+    async def login(**_: object) -> kopf.ConnectionInfo:
+        return await credentials.for_kopf(await credentials.load())
+
+    await kopf.operator(
+        registry=registry,
+        settings=kopf_settings(),
+        standalone=True,
+        clusterwide=not settings.namespaces,
+        namespaces=settings.namespaces,
+        liveness_endpoint=f"http://0.0.0.0:{settings.liveness_port}/healthz" if settings.liveness_port else None,
+    )
+
+
+def kopf_settings() -> kopf.OperatorSettings:
+    """No writes by kopf, no scanning (it needs rights over all CRDs and namespaces), watches that cannot hang."""
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.scanning.disabled = True
+    settings.watching.server_timeout = 290
+    settings.watching.client_timeout = 300
+    settings.watching.connect_timeout = 10
+    settings.networking.request_timeout = 30
+    # kopf's own grow to 21 s: events would come that late once the API server is back
+    settings.networking.error_backoffs = (1, 2, 3, 5)
+    settings.queueing.exit_timeout = 0.2
+    settings.process.ultimate_exiting_timeout = 5
+    settings.watching.label_selectors["", "v1", "pods"] = names.LABEL_JOB
+    return settings
+
+
+async def _resync(cluster: Cluster, queue: WorkQueue[JobKey], settings: Settings) -> None:
+    """Every job is looked at once in a while: a watch can fall silent (https://github.com/nolar/kopf/issues/1276)."""
+    while True:
+        try:
+            for key in await _all_jobs(cluster, settings.namespaces):
+                queue.add(key)
+        except ApiError as error:
+            logger.warning("cannot list the jobs: %s", error)
+        await asyncio.sleep(settings.resync_seconds)
+
+
+async def _wait_for_the_crd(cluster: Cluster, settings: Settings) -> None:
+    """kopf looks for its resources once, at its start."""
+    while True:
+        try:
+            await _all_jobs(cluster, settings.namespaces)
+            return
+        except NotFound:
+            logger.warning("the cluster does not know %s.%s yet: install the CRD", names.PLURAL, names.GROUP)
+        except ApiError as error:
+            logger.warning("cannot list the jobs yet: %s", error)
+        await asyncio.sleep(1)
+
+
+async def _all_jobs(cluster: Cluster, namespaces: Iterable[str]) -> list[JobKey]:
+    scopes: list[str | None] = list(namespaces) or [None]
+    jobs = [job for scope in scopes for job in await cluster.list_jobs(scope)]
+    return [JobKey(job["metadata"]["namespace"], job["metadata"]["name"]) for job in jobs]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Kubernetes Events for transitions of a job: what happened, and what a person does next. Pure."""
+
+import hashlib
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from dtj_api import names
+from dtj_api.status import Condition, JobStatus
+
+from dtj_operator.snapshot import Job
+from dtj_operator.status import timestamp
+
+# A longer note is refused: https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/
+MESSAGE_LIMIT = 1024
+
+
+def of_transition(job: Job, new: JobStatus, now: datetime) -> Iterator[dict[str, Any]]:
+    """Events that the change from the job's status to `new` is worth. Told again, they have the same names."""
+    for condition in new.conditions:
+        old = job.status.condition(condition.type)
+        told = old is not None and (old.status, old.reason) == (condition.status, condition.reason)
+        if not told and _worth_telling(condition):
+            yield _event(job, condition, now)
+
+
+def _worth_telling(condition: Condition) -> bool:
+    """Everything but the quiet steps on the way."""
+    quiet = {"Creating", "NotCreated", "Starting", "JobSucceeded", "JobFailed"}
+    return condition.reason not in quiet
+
+
+def _event(job: Job, condition: Condition, now: datetime) -> dict[str, Any]:
+    fine = condition.status == "True" and condition.type != "Failed"
+    message = f"{condition.message}{_next_action(job, condition)}"
+    identity = "|".join([job.uid, condition.type, condition.status, condition.reason, condition.last_transition_time])
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": f"{job.name}.{hashlib.sha256(identity.encode()).hexdigest()[:16]}",
+            "namespace": job.namespace,
+        },
+        "involvedObject": {
+            "apiVersion": names.API_VERSION,
+            "kind": names.KIND,
+            "namespace": job.namespace,
+            "name": job.name,
+            "uid": job.uid,
+        },
+        "type": "Normal" if fine or condition.reason == "WaitingForRemoval" else "Warning",
+        "reason": condition.reason,
+        "message": message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 4] + " ...",
+        "source": {"component": names.MANAGED_BY},
+        "reportingComponent": names.MANAGED_BY,
+        "firstTimestamp": timestamp(now),
+        "lastTimestamp": timestamp(now),
+        "count": 1,
+    }
+
+
+def _next_action(job: Job, condition: Condition) -> str:
+    """What the message of the condition does not say itself."""
+    if condition.status != "True" or condition.type == "Failed":
+        return ""
+    actions = {
+        "Created": f"; watch them start: kubectl get pods -l {names.LABEL_JOB}={job.name} -w",
+        "Running": f"; follow it: kubectl get dtj {job.name} -w",
+        "Succeeded": f"; its logs stay until you delete it: kubectl delete dtj {job.name}",
+    }
+    return actions[condition.type]

@@ -1,0 +1,141 @@
+"""What one pod's remains say, in words. Pure; strings out of pods are bounded and stripped of control characters."""
+
+import re
+import signal
+from datetime import datetime
+
+from dtj_api.exit_codes import ExitCode
+from dtj_api.progress import Failure, TerminationMessage, parse_termination_message
+
+from dtj_operator.snapshot import ContainerEnd, Pod, Waiting, parse_time
+
+WORDS_LIMIT = 500
+# torchrun prefixes a rank's lines with `[rank0]: `, and ends with a table that says less than they do
+EXCEPTION = re.compile(r"(\[\w+\]: ?)?[\w.]*(Error|Exception)\b")
+# An image name that no waiting makes valid.
+HOPELESS = frozenset({"InvalidImageName"})
+# DisruptionTarget's reasons -> ours
+DISRUPTIONS = {
+    "PreemptionByScheduler": "Preempted",
+    "DeletionByTaintManager": "NodeLost",
+    "EvictionByEvictionAPI": "Evicted",
+    "DeletionByPodGC": "NodeLost",
+    "TerminationByKubelet": "Evicted",
+}
+
+
+def title(pod: Pod) -> str:
+    """
+    >>> title(Pod(name="gpt-0-1", uid="", worker=1, node="n2"))
+    'worker 1 (pod gpt-0-1, node n2)'
+    """
+    where = f", node {pod.node}" if pod.node else ""
+    return f"worker {pod.worker} (pod {pod.name}{where})"
+
+
+def failing_end(pod: Pod) -> ContainerEnd | None:
+    """The end that made the pod fail: the trainer's, unless that ended well."""
+    if pod.end is not None and pod.end.exit_code != 0:
+        return pod.end
+    return pod.other_end or pod.end
+
+
+def hopeless(pod: Pod) -> Waiting | None:
+    """A container that will never start."""
+    return next((waiting for waiting in pod.waiting if waiting.reason in HOPELESS), None)
+
+
+def deletion_reason(pod: Pod) -> str:
+    return DISRUPTIONS.get(pod.disruption, "PodDeleted")
+
+
+def reason(pod: Pod, end: ContainerEnd, record: Failure | None) -> str:
+    """CamelCase reason of a container that ended with a failure."""
+    if end.reason == "OOMKilled":
+        return end.reason
+    if end.reason in ("StartError", "ContainerCannotRun"):
+        return "StartError"
+    if record is not None and record.reason:
+        return camel_case(record.reason)
+    if pod.built_in and end.exit_code in list(ExitCode):
+        return ExitCode(end.exit_code).reason
+    return _signal_name(end.exit_code) or "Error"
+
+
+def exit_story(pod: Pod, end: ContainerEnd) -> str:
+    """`exited with 137 (SIGKILL): last words`."""
+    record = failure_record(end)
+    aside = f"container {end.container} " if pod.end is not end and end is pod.other_end else ""
+    told = f"{aside}exited with {end.exit_code}{_in_brackets(pod, end)}"
+    if record is not None:
+        code = f" with {record.exit_code}" if record.exit_code != end.exit_code else ""
+        told += f", rank {record.rank} first{code}"
+    words = tidy(record.message) if record else _last_words(end)
+    return f"{told}: {words}" if words else told
+
+
+def _in_brackets(pod: Pod, end: ContainerEnd) -> str:
+    known = end.reason if end.reason not in ("", "Error", "Completed") else ""
+    if not known and pod.built_in and end.exit_code in list(ExitCode):
+        known = ExitCode(end.exit_code).reason
+    words = ", ".join(word for word in (known, _signal_name(end.exit_code)) if word)
+    return f" ({words})" if words else ""
+
+
+def _signal_name(exit_code: int) -> str:
+    """
+    >>> _signal_name(137), _signal_name(3)
+    ('SIGKILL', '')
+    """
+    try:
+        return signal.Signals(exit_code - 128).name
+    except ValueError:
+        return ""
+
+
+def failure_record(end: ContainerEnd) -> Failure | None:
+    """What the built-in trainer's supervisor wrote; None for anybody else's last words."""
+    record = termination_record(end)
+    return record.failure if record else None
+
+
+def termination_record(end: ContainerEnd) -> TerminationMessage | None:
+    try:
+        return parse_termination_message(end.message)
+    # what a container wrote may be anything, deep nesting and huge numbers included
+    except (ValueError, ArithmeticError, RecursionError):
+        return None
+
+
+def record_time(record: Failure | None) -> datetime | None:
+    try:
+        time = parse_time(record.time) if record else None
+    except ValueError:
+        return None
+    return time if time and time.tzinfo else None
+
+
+def _last_words(end: ContainerEnd) -> str:
+    """The last exception, else the last line that says something. A record without a failure is no words."""
+    if termination_record(end) is not None:
+        return ""
+    lines = [line for line in map(tidy, end.message.splitlines()) if re.search(r"\w", line)]
+    exceptions = [line for line in lines if EXCEPTION.match(line) and "ChildFailedError" not in line]
+    return (exceptions or lines or [""])[-1]
+
+
+def tidy(text: str) -> str:
+    """One bounded line without control characters, and without the dot that would end our sentence."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return (line if len(line) <= WORDS_LIMIT else line[:WORDS_LIMIT] + " ...").rstrip(".")
+
+
+def camel_case(text: str) -> str:
+    """A reason that the Kubernetes conventions allow, whatever a pod says it is.
+
+    >>> camel_case("OutOfcpu"), camel_case("disk full!")
+    ('OutOfcpu', 'DiskFull')
+    """
+    words = re.findall(r"[A-Za-z0-9]+", text)
+    joined = "".join(word[0].upper() + word[1:] for word in words)[:64]
+    return joined if joined[:1].isalpha() else "PodFailed"

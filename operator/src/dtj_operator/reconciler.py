@@ -1,0 +1,93 @@
+"""One job's reconcile: observe, decide, act, report. The prose and nothing else; every rule lives in policy/."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Protocol
+
+from dtj_api.progress import Progress
+from dtj_api.status import JobStatus
+
+from dtj_operator import events
+from dtj_operator.actions import carry_out
+from dtj_operator.cluster import Cluster
+from dtj_operator.errors import ApiError, NotFound
+from dtj_operator.policy.lifecycle import decide
+from dtj_operator.settings import Settings
+from dtj_operator.snapshot import JobKey, Pod, World, read_job, take, user_claim_name
+from dtj_operator.status import merge_patch, report
+from dtj_operator.workqueue import NEVER, Requeue
+
+logger = logging.getLogger(__name__)
+
+CHILD_KINDS = ("Pod", "Service", "PersistentVolumeClaim")
+
+
+class Progresses(Protocol):
+    """What a reconcile needs to know of progress.ProgressReader."""
+
+    def latest(self, key: JobKey, chief: Pod | None) -> Progress | None: ...
+
+    def forget(self, key: JobKey) -> None: ...
+
+
+class Reconciler:
+    """Brings one job a step closer to its spec; safe to run at any time, from any state."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: Settings,
+        progress: Progresses,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._progress = progress
+        self._clock = clock
+
+    async def reconcile(self, key: JobKey) -> Requeue:
+        world = await self._observe(key)
+        if world is None:
+            self._progress.forget(key)
+            return NEVER  # gone, or going: garbage collection does the rest
+        decision = decide(world, self._clock(), self._settings)
+        decision = await carry_out(self._cluster, world.job, decision)
+        await self._publish(key, world, report(world, decision, self._clock()))
+        return decision.next_look
+
+    async def _observe(self, key: JobKey) -> World | None:
+        """The job and all it owns. The job is read first: what is made for it meanwhile is seen, never missed."""
+        raw = await self._cluster.get_job(key.namespace, key.name)
+        job = read_job(raw) if raw is not None else None
+        if job is None:
+            return None
+        listed = await asyncio.gather(
+            *(self._cluster.list_children(kind, key.namespace, key.name) for kind in CHILD_KINDS)
+        )
+        claim_name = user_claim_name(job)
+        claim = None
+        if claim_name is not None and not job.status.finished:
+            claim = await self._cluster.find("PersistentVolumeClaim", key.namespace, claim_name)
+        world = take(job, [child for children in listed for child in children], claim)
+        return world.with_progress(self._progress.latest(key, world.pods.get(0)))
+
+    async def _publish(self, key: JobKey, world: World, status: JobStatus) -> None:
+        """One status patch, if anything changed; then the events of that change."""
+        job = world.job
+        patch = merge_patch(job.raw_status, status)
+        if not patch:
+            return
+        identity = {"uid": job.uid, "resourceVersion": job.resource_version}
+        try:
+            await self._cluster.patch_status(key.namespace, key.name, identity, patch)
+        except NotFound:
+            return
+        if status.phase != job.status.phase:
+            logger.info("%s: %s", key, status.phase)
+        for event in events.of_transition(job, status, self._clock()):
+            try:
+                await self._cluster.create_event(event)
+            except ApiError as error:
+                logger.warning("%s: event %s was not told: %s", key, event["reason"], error)

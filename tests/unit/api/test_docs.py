@@ -1,0 +1,19 @@
+"""The reference pages name everything that the contract has."""
+
+import re
+from pathlib import Path
+
+from dtj_api.environment import RESERVED
+from dtj_api.exit_codes import ExitCode
+
+DOCS = Path(__file__).parents[3] / "docs" / "reference"
+PAGE = (DOCS / "environment.md").read_text()
+
+
+def test_every_variable_is_documented() -> None:
+    assert {name for name in re.findall(r"`([A-Z_]{4,})`", PAGE) if name != "SIGKILL"} == RESERVED
+
+
+def test_every_exit_code_is_documented() -> None:
+    rows = dict(re.findall(r"^\| (\d+) \| (\w+) \|", PAGE, re.MULTILINE))
+    assert rows == {str(int(code)): code.reason for code in ExitCode}

@@ -1,0 +1,53 @@
+"""events.py: which transitions are told, and that telling them again tells nothing new."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from dtj_api.status import Condition, JobStatus
+from dtj_operator.events import MESSAGE_LIMIT, of_transition
+from dtj_operator.snapshot import Job
+
+from tests.unit.operator.builders import NOW
+
+JOB = Job("ml", "gpt", "uid-1", 1, "1", {}, JobStatus(), {})
+LATER = NOW + timedelta(seconds=90)
+
+
+def condition(kind: str, status: str, reason: str, message: str = "words") -> Condition:
+    return Condition(kind, status, reason, message, "2026-01-01T00:00:00Z", 1)  # type: ignore[arg-type]
+
+
+def told(*conditions: Condition, job: Job = JOB) -> list[tuple[str, str]]:
+    events = of_transition(job, JobStatus(conditions=conditions), NOW)
+    return [(event["type"], event["reason"]) for event in events]
+
+
+def test_what_is_told() -> None:
+    assert told(condition("Created", "False", "Creating"), condition("Running", "False", "Starting")) == []
+    assert told(condition("Created", "True", "GangCreated")) == [("Normal", "GangCreated")]
+    assert told(condition("Created", "False", "InvalidSpec")) == [("Warning", "InvalidSpec")]
+    assert told(condition("Created", "False", "WaitingForRemoval")) == [("Normal", "WaitingForRemoval")]
+    ended = (condition("Running", "False", "JobFailed"), condition("Failed", "True", "OOMKilled"))
+    assert told(*ended) == [("Warning", "OOMKilled")]
+
+
+def test_what_was_told_is_not_told_again() -> None:
+    made = condition("Created", "True", "GangCreated")
+    known = replace(JOB, status=JobStatus(conditions=(made,)))
+    assert told(made, job=known) == []
+
+
+def test_the_same_transition_has_the_same_name_and_another_job_of_that_name_another() -> None:
+    new = JobStatus(conditions=(condition("Created", "True", "GangCreated"),))
+    first, again = next(of_transition(JOB, new, NOW)), next(of_transition(JOB, new, LATER))
+    assert first["metadata"]["name"] == again["metadata"]["name"]
+    successor = next(of_transition(replace(JOB, uid="uid-2"), new, NOW))
+    assert successor["metadata"]["name"] != first["metadata"]["name"]
+
+
+def test_every_event_says_what_to_do_next_and_is_bounded() -> None:
+    for kind in ("Created", "Running", "Succeeded"):
+        event = next(of_transition(JOB, JobStatus(conditions=(condition(kind, "True", "X"),)), NOW))
+        assert "kubectl" in event["message"]
+    long = JobStatus(conditions=(condition("Failed", "True", "Error", "x" * 5000),))
+    assert len(next(of_transition(JOB, long, NOW))["message"]) <= MESSAGE_LIMIT

@@ -1,0 +1,322 @@
+"""The whole reconcile on a cluster in memory: whole lives, and the operator killed after every single write of them."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from dtj_api import names
+from dtj_api.progress import Progress
+from dtj_operator.errors import Refused
+from dtj_operator.reconciler import Reconciler
+from dtj_operator.snapshot import JobKey, Pod
+from dtj_operator.workqueue import Requeue
+
+from tests.unit.operator.builders import NOW, SCRIPT, SETTINGS, TRAINING
+from tests.unit.operator.memory_cluster import NAMESPACE, Killed, MemoryCluster
+
+KEY = JobKey(NAMESPACE, "gpt")
+GANG = {"workers": 3, "template": SCRIPT, "checkpoint": {"size": "1Gi"}}
+
+
+class NoProgress:
+    """Stands for pods that serve no progress."""
+
+    record: Progress | None = None
+
+    def latest(self, key: JobKey, chief: Pod | None) -> Progress | None:
+        return self.record
+
+    def forget(self, key: JobKey) -> None:
+        pass
+
+
+class Operator:
+    """Reconciles one job again and again on a clock of its own; a new process after each kill."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self.cluster = cluster
+        self.now: datetime = NOW
+        self.progress = NoProgress()
+
+    async def step(self) -> Requeue:
+        reconciler = Reconciler(self.cluster, SETTINGS, self.progress, lambda: self.now)
+        return await reconciler.reconcile(KEY)
+
+    async def settle(self, rounds: int = 20) -> None:
+        """Until nothing is written any more. Later looks that were asked for are taken."""
+        quiet = 0
+        for _ in range(rounds):
+            before = self.cluster.writes
+            try:
+                requeue = await self.step()
+            except Killed:
+                continue
+            quiet = quiet + 1 if self.cluster.writes == before else 0
+            if quiet == 3:
+                return
+            self.now += timedelta(seconds=requeue.after or 1)
+        raise AssertionError("it never comes to rest")
+
+
+def pods(cluster: MemoryCluster) -> list[str]:
+    return [pod["metadata"]["name"] for pod in cluster.of_kind("Pod")]
+
+
+def run_all(cluster: MemoryCluster) -> None:
+    for name in pods(cluster):
+        cluster.run_pod(name)
+
+
+Life = Iterator[None]
+
+
+def a_life_that_succeeds(cluster: MemoryCluster) -> Life:
+    cluster.submit("gpt", GANG)
+    yield
+    run_all(cluster)
+    yield
+    for name in pods(cluster):
+        cluster.end_pod(name, 0)
+    yield
+
+
+def a_life_that_fails(cluster: MemoryCluster) -> Life:
+    cluster.submit("gpt", GANG)
+    yield
+    run_all(cluster)
+    yield
+    cluster.end_pod("gpt-0-1", 137)
+    yield
+
+
+def a_life_that_fails_while_it_starts(cluster: MemoryCluster) -> Life:
+    cluster.submit("gpt", GANG)
+    yield
+    cluster.end_pod("gpt-0-2", 2, message="no such file")
+    yield
+
+
+def a_life_that_waits_for_its_claim(cluster: MemoryCluster) -> Life:
+    cluster.submit("gpt", {**GANG, "checkpoint": {"claimName": "mine"}})
+    yield
+    cluster.put({"kind": "PersistentVolumeClaim", "metadata": {"name": "mine"}})
+    yield
+    run_all(cluster)
+    yield
+
+
+LIVES = [
+    a_life_that_succeeds,
+    a_life_that_fails,
+    a_life_that_fails_while_it_starts,
+    a_life_that_waits_for_its_claim,
+]
+
+
+async def live(life: Callable[[MemoryCluster], Life], die_after: int | None = None) -> MemoryCluster:
+    cluster = MemoryCluster()
+    cluster.die_after = die_after
+    operator = Operator(cluster)
+    for _ in life(cluster):
+        await operator.settle()
+    return cluster
+
+
+def end_state(cluster: MemoryCluster) -> Any:
+    """All that must not depend on when the operator was killed: everything but times, uids and versions."""
+    text = json.dumps([cluster.objects[key] for key in sorted(cluster.objects)], sort_keys=True)
+    text = re.sub(r'"(uid|resourceVersion)": "[^"]*"', "", text)
+    return re.sub(r"2026-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", text)
+
+
+@pytest.mark.parametrize("life", LIVES)
+async def test_killed_after_any_write_it_goes_on_where_it_was(life: Callable[[MemoryCluster], Life]) -> None:
+    undisturbed = await live(life)
+    events = {event["reason"] for event in undisturbed.events}
+    assert undisturbed.writes > 4
+    for die_after in range(1, undisturbed.writes + 1):
+        cluster = await live(life, die_after)
+        assert end_state(cluster) == end_state(undisturbed), f"killed after write {die_after}"
+        assert set(cluster.creations.values()) == {1}, f"killed after write {die_after}: {cluster.creations}"
+        assert {event["reason"] for event in cluster.events} <= events
+
+
+async def test_a_life_in_few_writes() -> None:
+    cluster = await live(a_life_that_succeeds)
+    made = 1 + 1 + 3  # claim, service, pods
+    status_patches = 4  # accepted, created, running, succeeded
+    events = 3
+    assert cluster.writes == made + status_patches + events
+    assert cluster.status("gpt")["phase"] == "Succeeded"
+
+
+async def test_the_verdict_is_written_before_the_others_are_stopped_and_the_dead_stay_for_their_logs() -> None:
+    cluster = MemoryCluster()
+    operator = Operator(cluster)
+    cluster.submit("gpt", GANG)
+    await operator.settle()
+    run_all(cluster)
+    await operator.settle()
+    cluster.end_pod("gpt-0-1", 137)
+    await operator.step()
+    assert cluster.condition("gpt", "Failed")["reason"] == "SIGKILL"
+    assert len(pods(cluster)) == 3
+    await operator.settle()
+    assert pods(cluster) == ["gpt-0-1"]
+    finished = cluster.status("gpt")
+    assert finished["workers"]["failed"] == 1
+    del cluster.objects["Pod", "gpt-0-1"]
+    await operator.settle()
+    assert cluster.status("gpt") == finished
+    assert pods(cluster) == []
+
+
+async def test_a_pod_lost_before_all_were_created_is_made_again_and_afterwards_fails_the_job() -> None:
+    cluster = MemoryCluster()
+    operator = Operator(cluster)
+    cluster.submit("gpt", GANG)
+    await operator.step()
+    await operator.step()
+    del cluster.objects["Pod", "gpt-0-1"]
+    await operator.settle()
+    assert cluster.creations["Pod gpt-0-1"] == 2
+    assert cluster.status("gpt")["phase"] == "Pending"
+    del cluster.objects["Pod", "gpt-0-2"]
+    await operator.settle()
+    assert cluster.condition("gpt", "Failed")["message"].startswith("worker 2's pod was deleted")
+
+
+async def test_a_lost_service_is_made_again() -> None:
+    cluster = await live(a_life_that_waits_for_its_claim)
+    del cluster.objects["Service", "gpt-0"]
+    await Operator(cluster).settle()
+    assert ("Service", "gpt-0") in cluster.objects
+    assert cluster.status("gpt")["phase"] == "Running"
+
+
+async def test_invalid_spec_makes_nothing_and_a_corrected_one_goes_on() -> None:
+    cluster = MemoryCluster()
+    operator = Operator(cluster)
+    job = cluster.submit("gpt", {"workers": 0, "template": {"spec": {"containers": "x"}}, "chekpoint": {}})
+    await operator.settle()
+    status = cluster.status("gpt")
+    assert status["phase"] == "Invalid"
+    assert "attempt" not in status
+    message = cluster.condition("gpt", "Created")["message"]
+    assert "spec.template.spec.containers" in message
+    assert [kind for kind, _ in cluster.objects] == [names.KIND]
+    job["spec"], job["metadata"]["generation"] = GANG, 2
+    await operator.settle()
+    assert cluster.condition("gpt", "Created")["status"] == "True"
+    assert cluster.status("gpt")["observedGeneration"] == 2
+
+
+async def test_every_fault_of_a_spec_is_told() -> None:
+    cluster = MemoryCluster()
+    cluster.submit("gpt", {"workers": 0, "chekpoint": {}, "training": TRAINING | {"stepps": 1}})
+    await Operator(cluster).settle()
+    message = cluster.condition("gpt", "Created")["message"]
+    for words in ("spec.workers", "spec.chekpoint", "did you mean checkpoint?", "spec.training.stepps"):
+        assert words in message
+
+
+REFUSALS = {
+    "malformed": ("Pod", Refused(422, "Invalid", 'Pod "x" is invalid: spec.foo'), "Invalid", "InvalidTemplate"),
+    "unknown field": ("Pod", Refused(400, "BadRequest", 'unknown field "spec.foo"'), "Invalid", "InvalidTemplate"),
+    "quota": ("Pod", Refused(403, "Forbidden", "exceeded quota: pods"), "Pending", "QuotaExceeded"),
+    "policy": ("Pod", Refused(403, "Forbidden", 'violates PodSecurity "restricted"'), "Pending", "Forbidden"),
+    "claim": ("PersistentVolumeClaim", Refused(422, "Invalid", "storage"), "Invalid", "InvalidCheckpoint"),
+}
+
+
+@pytest.mark.parametrize(("kind", "error", "phase", "reason"), REFUSALS.values(), ids=REFUSALS.keys())
+async def test_what_the_api_server_refuses_is_told_in_its_words_and_nothing_is_made(
+    kind: str, error: Refused, phase: str, reason: str
+) -> None:
+    cluster = MemoryCluster()
+    cluster.submit("gpt", GANG)
+    cluster.refuse[kind] = error
+    operator = Operator(cluster)
+    assert (await operator.step()).backoff is (phase == "Pending")
+    assert cluster.status("gpt")["phase"] == phase
+    assert "attempt" not in cluster.status("gpt"), "the spec can still be corrected"
+    condition = cluster.condition("gpt", "Created")
+    assert (condition["status"], condition["reason"]) == ("False", reason)
+    assert error.message in condition["message"]
+    assert [kind for kind, _ in cluster.objects] == [names.KIND]
+    del cluster.refuse[kind]
+    await operator.settle()
+    assert cluster.condition("gpt", "Created")["status"] == "True"
+
+
+async def test_a_name_taken_by_somebody_else_is_told_until_it_is_free() -> None:
+    cluster = MemoryCluster()
+    cluster.put({"kind": "Pod", "metadata": {"name": "gpt-0-1"}})
+    cluster.submit("gpt", GANG)
+    operator = Operator(cluster)
+    await operator.settle()
+    condition = cluster.condition("gpt", "Created")
+    assert condition["reason"] == "NameTaken"
+    assert "Pod gpt-0-1 (of nobody)" in condition["message"]
+    del cluster.objects["Pod", "gpt-0-1"]
+    await operator.settle()
+    assert cluster.condition("gpt", "Created")["status"] == "True"
+
+
+async def test_children_of_an_earlier_job_of_the_same_name_are_waited_for() -> None:
+    cluster = await live(a_life_that_fails)
+    del cluster.objects[names.KIND, "gpt"]
+    cluster.submit("gpt", GANG)
+    operator = Operator(cluster)
+    await operator.settle()
+    assert cluster.condition("gpt", "Created")["reason"] == "WaitingForRemoval"
+    assert cluster.status("gpt")["phase"] == "Pending"
+    for key in [key for key in cluster.objects if key[0] != names.KIND]:
+        del cluster.objects[key]
+    await operator.settle()
+    assert cluster.condition("gpt", "Created")["status"] == "True"
+
+
+async def test_a_job_being_deleted_is_left_alone() -> None:
+    cluster = MemoryCluster()
+    job = cluster.submit("gpt", GANG)
+    job["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert await Operator(cluster).step() == Requeue()
+    assert cluster.writes == 0
+
+
+async def test_a_waiting_image_is_told_and_does_not_end_the_job() -> None:
+    cluster = MemoryCluster()
+    operator = Operator(cluster)
+    cluster.submit("gpt", GANG)
+    await operator.settle()
+    error = "failed to pull and unpack image: not found"
+    cluster.set_pod("gpt-0-1", "Pending", {"waiting": {"reason": "ErrImagePull", "message": error}})
+    await operator.settle()
+    condition = cluster.condition("gpt", "Running")
+    assert (condition["status"], condition["reason"]) == ("False", "ImagePullFailed")
+    assert "worker 1 (pod gpt-0-1, node n1): image mine:1 cannot be pulled: failed to pull" in condition["message"]
+    writes = cluster.writes
+    again = {"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "mine:1"'}}
+    cluster.set_pod("gpt-0-1", "Pending", again)
+    await operator.settle()
+    assert cluster.writes == writes, "the kubelet says both in turn, for ever"
+    assert cluster.status("gpt")["phase"] == "Pending"
+
+
+async def test_progress_is_shown_while_running_and_nothing_is_written_when_it_stands_still() -> None:
+    cluster = MemoryCluster()
+    operator = Operator(cluster)
+    cluster.submit("gpt", GANG)
+    await operator.settle()
+    run_all(cluster)
+    operator.progress.record = Progress(step=5, total_steps=10, loss=1.23456789, eta_seconds=79.2)
+    await operator.settle()
+    progress = cluster.status("gpt")["progress"]
+    assert progress == {"step": 5, "totalSteps": 10, "epoch": 0, "loss": 1.2346, "etaSeconds": 80, "eta": "1m19s"}
+    version = cluster.objects[names.KIND, "gpt"]["metadata"]["resourceVersion"]
+    await operator.settle()
+    assert cluster.objects[names.KIND, "gpt"]["metadata"]["resourceVersion"] == version
