@@ -1,0 +1,1 @@
+"""Checkpoints: what is in one (layout), how it gets to disk (writer) and back (reader), and when (saver)."""

@@ -1,0 +1,92 @@
+"""Validation loss: the same number on any count of ranks, and recomputed from a checkpoint without its job."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from dtj_api.exit_codes import ExitCode
+from dtj_api.fields import decode
+from dtj_api.training import Evaluate, Training
+from torch import nn
+
+from dtj_trainer import data, models
+from dtj_trainer.checkpoint.layout import Manifest
+from dtj_trainer.checkpoint.reader import locate
+from dtj_trainer.checkpoint.state import load_model
+from dtj_trainer.data import bigram
+from dtj_trainer.data.dataset import Array, Split
+from dtj_trainer.distributed import World
+from dtj_trainer.errors import TrainerError
+
+TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Result:
+    """Mean loss in nats a target, over the first `used` validation samples."""
+
+    loss: float
+    used: int
+
+
+def samples_used(evaluate: Evaluate, global_batch: int, available: int) -> int:
+    """How many validation samples an evaluation reads: all, or `evaluate.batches` global batches of them."""
+    return min(available, evaluate.batches * global_batch) if evaluate.batches else available
+
+
+@torch.no_grad()
+def validation_loss(model: nn.Module, split: Split, *, used: int, batch: int, world: World) -> Result:
+    """Every rank computes its share of the first `used` samples, `batch` at a time; none is counted twice."""
+    mine = np.arange(world.rank, used, world.size)
+    total, targets_seen = 0.0, 0
+    model.eval()
+    for start in range(0, len(mine), batch):
+        inputs, targets = (to_device(a, world.device) for a in split.batch(mine[start : start + batch]))
+        total += models.summed_loss(model(inputs), targets).double().item()
+        targets_seen += targets.numel()
+    model.train()
+    total_loss, count = world.sum(total, targets_seen)
+    return Result(total_loss / count, used)
+
+
+def to_device(array: Array, device: torch.device) -> torch.Tensor:
+    """A batch of numpy as a tensor there."""
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+
+def check_checkpoint(path: Path, *, with_bigram: bool) -> str:
+    """Recompute the validation loss of the checkpoint at `path` in one plain process; one line about it.
+
+    Raises:
+        TrainerError: CHECKPOINT_INVALID, it is not whole or its loss is not the recorded one.
+        InvalidFields: its manifest names data that this version does not know.
+    """
+    folder, manifest = locate(path)
+    training = decode(Training, manifest.training, "spec.training")
+    dataset = data.load(training.data)
+    model = models.build(manifest.model, manifest.seed)
+    load_model(folder, model)
+    used = manifest.validation_used or len(dataset.validation)
+    world = World(0, 1, torch.device("cpu"))
+    loss = validation_loss(
+        model, dataset.validation, used=min(used, len(dataset.validation)), batch=16, world=world
+    ).loss
+    line = _compare(folder, manifest, loss)
+    if with_bigram:
+        if training.data.text is None:
+            raise TrainerError(ExitCode.INVALID_CONFIG, "--bigram: is only for text; leave it out")
+        line += f"; bigram model {bigram.validation_loss(dataset):.4f}"
+    return line
+
+
+def _compare(folder: Path, manifest: Manifest, loss: float) -> str:
+    head = f"step {manifest.step}: validation loss {loss:.4f}"
+    recorded = manifest.validation_loss
+    if recorded is None:
+        return f"{head}, none recorded"
+    if abs(loss - recorded) <= TOLERANCE * max(1.0, abs(recorded)):
+        return f"{head}, recorded {recorded:.4f}, equal within {TOLERANCE:g}"
+    words = f"{head}, recorded {recorded:.4f}: they differ by {abs(loss - recorded):.2g}"
+    remedy = "the data are not those of the run, or the checkpoint is not what was saved"
+    raise TrainerError(ExitCode.CHECKPOINT_INVALID, f"checkpoint {folder}: {words}; {remedy}")

@@ -1,0 +1,1 @@
+"""What keeps a rank honest with the world outside: signals."""

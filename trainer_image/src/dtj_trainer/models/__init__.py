@@ -1,0 +1,29 @@
+"""Plain torch models, which know nothing of parallelism, and the loss they are trained on."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dtj_trainer.models.gpt import GPT
+from dtj_trainer.models.mlp import MLP
+from dtj_trainer.shape import ModelShape
+
+
+def build(shape: ModelShape, seed: int) -> nn.Module:
+    """The model of that shape on the CPU; its weights depend on `seed` alone."""
+    torch.manual_seed(seed)
+    if shape.name == "gpt":
+        return GPT(
+            layers=shape.layers, width=shape.width, heads=shape.heads, length=shape.inputs, vocabulary=shape.outputs
+        )
+    return MLP(layers=shape.layers, width=shape.width, features=shape.inputs, classes=shape.outputs)
+
+
+def loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross entropy in nats; logits (..., C), targets (...)."""
+    return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
+
+
+def summed_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """The same, summed over all targets."""
+    return F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="sum")
