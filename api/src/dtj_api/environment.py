@@ -36,6 +36,13 @@ RESERVED = frozenset(
     }
 )  # fmt: skip
 
+PREFIX = "DTJ_"
+
+
+def is_reserved(name: object) -> bool:
+    """Whether a user's template may not set this variable: one of torch.distributed's, or any of ours."""
+    return isinstance(name, str) and (name in RESERVED or name.startswith(PREFIX))
+
 
 @dataclass(frozen=True)
 class Gang:

@@ -161,10 +161,9 @@ def _template_errors(spec: JobSpec) -> Iterator[FieldError]:
     for i, container in enumerate(containers):
         env = container.get("env")
         for j, variable in enumerate(env if isinstance(env, list) else []):
-            if _mapping(variable).get("name") in environment.RESERVED:
-                yield FieldError(
-                    f"{path}[{i}].env[{j}].name", f"{variable['name']} is set by the operator", "remove it"
-                )
+            name = _mapping(variable).get("name")
+            if environment.is_reserved(name):
+                yield FieldError(f"{path}[{i}].env[{j}].name", f"{name} is set by the operator", "remove it")
     main = trainer_container(spec.template)
     where = f"{path}[{containers.index(main)}]"
     own = [name for name in ("command", "args") if main.get(name)]

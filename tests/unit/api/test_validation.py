@@ -78,6 +78,10 @@ CASES: list[tuple[dict[str, Any], str]] = [
         "spec.template.spec.containers[1].env[0].name: RANK is set by the operator; remove it",
     ),
     (
+        {"template": {"spec": {"containers": [{"name": "trainer", "env": [{"name": "DTJ_MINE"}]}]}}},
+        "spec.template.spec.containers[0].env[0].name: DTJ_MINE is set by the operator",
+    ),
+    (
         {"training": None, "template": {"spec": {"containers": [{"name": "trainer"}]}}},
         "spec.template.spec.containers[0].image: is missing",
     ),
