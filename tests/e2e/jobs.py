@@ -1,0 +1,48 @@
+"""Manifests of jobs: the examples, and small ones made for a test."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from dtj_api import names
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+Object = dict[str, Any]
+
+# Without a limit each rank would start a thread for every core of the machine, and all of them would spin.
+ONE_CORE = {"name": "trainer", "resources": {"limits": {"cpu": "1"}}}
+
+
+def example(name: str) -> Object:
+    """A manifest of examples/."""
+    loaded = yaml.safe_load((EXAMPLES / name).read_text())
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def script_job(name: str, image: str, script: str, *, workers: int = 2, pod: Object | None = None) -> Object:
+    """A job that runs a Python script in `image`."""
+    container = {"name": "trainer", "image": image, "command": ["python", "-c", script]}
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "metadata": {"name": name},
+        "spec": {"workers": workers, "template": {"spec": {"containers": [container], **(pod or {})}}},
+    }
+
+
+def gpt_job(name: str, **training: Any) -> Object:
+    """A training job small enough to share two cores: 2 workers, 1 process each of one thread, no checkpoint."""
+    settings: Object = {
+        "model": {"name": "gpt", "size": "tiny"},
+        "data": {"text": "tinydocs", "sequenceLength": 32},
+        "steps": 200,
+        "batch": {"global": 8},
+    }
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "metadata": {"name": name},
+        "spec": {"workers": 2, "training": settings | training, "template": {"spec": {"containers": [ONE_CORE]}}},
+    }

@@ -1,0 +1,136 @@
+"""Jobs that train on the cluster, as their user sees them."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from dtj_api import names
+
+from tests.e2e.jobs import example, gpt_job
+from tests.e2e.namespace import Namespace
+
+OWNED = "pods,services,pvc"
+
+# Run inside a worker's container: SIGKILL to its ranks, which unlike this process have a LOCAL_RANK.
+KILL_RANKS = """
+import glob, os, signal
+for path in glob.glob("/proc/[0-9]*/environ"):
+    pid = int(path.split("/")[2])
+    if pid not in (1, os.getpid()) and b"LOCAL_RANK=" in open(path, "rb").read():
+        os.kill(pid, signal.SIGKILL)
+"""
+
+
+def inspector(image: str, claim: str, command: list[str]) -> dict[str, Any]:
+    """A pod beside the job that mounts its claim."""
+    mount = {"name": "c", "mountPath": "/checkpoints"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "inspector"},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "inspector", "image": image, "command": command, "volumeMounts": [mount]}],
+            "volumes": [{"name": "c", "persistentVolumeClaim": {"claimName": claim}}],
+        },
+    }
+
+
+def scrape(namespace: Namespace, pod: str) -> dict[str, float]:
+    """Samples of the pod's /metrics, through the API server."""
+    path = f"/api/v1/namespaces/{namespace.name}/pods/{pod}:9464/proxy/metrics"
+    lines = namespace.kubectl("get", "--raw", path, check=False).splitlines()
+    return {m[1]: float(m[2]) for line in lines if (m := re.match(r"(\w+\{.*\}) (\S+)$", line))}
+
+
+def test_the_demo_job_learns_more_than_a_bigram_and_its_checkpoint_proves_it(
+    namespace: Namespace, trainer_image: str
+) -> None:
+    job = example("gpt-ddp.yaml")
+    total = job["spec"]["training"]["steps"]
+    namespace.apply(job)
+    running = namespace.until_step("gpt", 1)
+    assert running["phase"] == "Running"
+    assert running["worldSize"] == 4
+    assert running["workers"]["summary"] == "2/2"
+    nodes = {namespace.pod("gpt", worker)["spec"]["nodeName"] for worker in range(2)}
+    assert len(nodes) == 2, "the workers share a node"
+    samples = namespace.until("metrics of all ranks", lambda: scrape(namespace, names.pod("gpt", 0, 1)))
+    ranks = {m[1] for key in samples if key.startswith("dtj_step{") and (m := re.search(r'rank="(\d+)"', key))}
+    assert ranks == {"2", "3"}
+
+    seen = namespace.until("a checkpoint while it runs", lambda: namespace.status("gpt").get("checkpoint"))
+    assert seen["step"] < total
+
+    done = namespace.until_phase("gpt", "Succeeded")
+    assert done["progress"]["step"] == total
+    assert done["checkpoint"]["step"] == total
+    assert done["startTime"] <= done["firstStepTime"] <= done["completionTime"]
+    namespace.kubectl("wait", "--for=condition=Succeeded", "dtj/gpt", "--timeout=1s")
+    row = namespace.kubectl("get", "dtj", "gpt").splitlines()[1].split()
+    assert row[:4] == ["gpt", "Succeeded", done["workers"]["summary"], str(total)]
+
+    command = ["python", "-m", "dtj_trainer", "--evaluate", "/checkpoints", "--bigram"]
+    namespace.apply(inspector(trainer_image, names.checkpoint_claim("gpt"), command))
+    namespace.until("the inspector to end", lambda: namespace.get("pod", "inspector")["status"]["phase"] == "Succeeded")  # type: ignore[index]
+    words = namespace.kubectl("logs", "inspector")
+    loss = float(re.search(r"validation loss (\d+\.\d+)", words)[1])  # type: ignore[index]
+    bigram = float(re.search(r"bigram[^\d]*(\d+\.\d+)", words)[1])  # type: ignore[index]
+    assert loss == pytest.approx(done["progress"]["evalLoss"], abs=2e-4)
+    assert loss < bigram - 0.05
+
+    namespace.kubectl("delete", "pod", "inspector")
+    namespace.kubectl("delete", "dtj", "gpt")
+    namespace.until("nothing left of the job", lambda: not namespace.list(OWNED, f"{names.LABEL_JOB}=gpt"), 60)
+
+
+def test_a_job_deleted_while_it_trains_leaves_nothing(namespace: Namespace) -> None:
+    job = gpt_job("gone", steps=100000)
+    job["spec"]["checkpoint"] = {"size": "100Mi", "everySteps": 50}
+    namespace.apply(job)
+    namespace.until_step("gone", 10)
+    assert len(namespace.list(OWNED, f"{names.LABEL_JOB}=gone")) == 4
+    namespace.kubectl("delete", "dtj", "gone", "--timeout=5s")
+    namespace.until("nothing left of the job", lambda: not namespace.list(OWNED, f"{names.LABEL_JOB}=gone"), 120)
+
+
+def test_a_restarted_operator_goes_on_where_it_was(namespace: Namespace) -> None:
+    namespace.apply(gpt_job("steady", steps=600, log={"everySteps": 5}))
+    before = namespace.until_step("steady", 1)
+    pods = {pod["metadata"]["uid"] for pod in namespace.list("pods")}
+    system = Namespace("dtj-system")
+    system.kubectl("delete", "pod", "-l", "app.kubernetes.io/name=dtj-operator", "--grace-period=0", "--force")
+    done = namespace.until_phase("steady", "Succeeded")
+    assert {pod["metadata"]["uid"] for pod in namespace.list("pods")} == pods
+    assert done["startTime"] == before["startTime"]
+    assert done["attempt"] == 0
+
+
+def test_a_killed_rank_fails_the_job_and_is_named(namespace: Namespace) -> None:
+    namespace.apply(gpt_job("victim", steps=100000))
+    namespace.until_step("victim", 1)
+    namespace.kubectl("exec", names.pod("victim", 0, 1), "--", "python", "-c", KILL_RANKS, check=False)
+    namespace.until_phase("victim", "Failed")
+    failed = namespace.condition("victim", "Failed")
+    assert "worker 1" in failed["message"]
+    assert names.pod("victim", 0, 1) in failed["message"]
+    assert "SIGKILL" in failed["message"]
+    assert "137" in failed["message"]
+    ended = lambda: all(p["status"]["phase"] in ("Failed", "Succeeded") for p in namespace.list("pods"))  # noqa: E731
+    namespace.until("no worker is left running", ended, 120)
+
+
+def test_a_deleted_worker_fails_the_job_and_is_named(namespace: Namespace) -> None:
+    namespace.apply(gpt_job("short", steps=100000))
+    namespace.until_step("short", 1)
+    namespace.kubectl("delete", "pod", names.pod("short", 0, 1), "--grace-period=0", "--force", check=False)
+    namespace.until_phase("short", "Failed")
+    failed = namespace.condition("short", "Failed")
+    assert (failed["reason"], "worker 1" in failed["message"]) == ("PodDeleted", True), json.dumps(failed)
+
+
+def test_an_example_classifies_digits_on_one_pod(namespace: Namespace) -> None:
+    namespace.apply(example("mlp-digits.yaml"))
+    done = namespace.until_phase("digits", "Succeeded")
+    assert done["progress"]["evalLoss"] < 0.5
