@@ -11,7 +11,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 Object = dict[str, Any]
 
 # Without a limit each rank would start a thread for every core of the machine, and all of them would spin.
-ONE_CORE = {"name": "trainer", "resources": {"limits": {"cpu": "1"}}}
+# The request is small: half a gang that waits for room would wait for another test's half.
+ONE_CORE = {"name": "trainer", "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "50m"}}}
 
 
 def example(name: str) -> Object:

@@ -64,11 +64,18 @@ def decode(cls: type[T], raw: Any, path: str) -> T:
     Raises:
         InvalidFields: with every fault in `raw`, unknown keys included (and the nearest known name).
     """
+    value, errors = examine(cls, raw, path)
+    if value is None or errors:
+        raise InvalidFields(errors)
+    return value
+
+
+def examine(cls: type[T], raw: Any, path: str) -> tuple[T | None, list[FieldError]]:
+    """What `raw` means and every fault in it. Unknown keys alone do not hide the value: what spans fields can still be
+    checked, and all faults be told together."""
     decoder = _Decoder()
     value = decoder.record(cls, raw, path)
-    if decoder.errors:
-        raise InvalidFields(decoder.errors)
-    return typing.cast(T, value)
+    return typing.cast("T | None", value), decoder.errors
 
 
 def encode(value: Any) -> Any:
@@ -82,7 +89,7 @@ def encode(value: Any) -> Any:
 
 
 class _Decoder:
-    """Walks types and raw values side by side; a faulty value becomes None and an entry in `errors`."""
+    """Walks types and raw values side by side; a faulty value becomes None, here and in all that holds it."""
 
     def __init__(self) -> None:
         self.errors: list[FieldError] = []
@@ -95,16 +102,18 @@ class _Decoder:
             return self.fault(path, f"is {_kind(raw)}, not an object", "write its fields below it")
         hints = typing.get_type_hints(cls)
         known = {manifest_name(f.name): f for f in dataclasses.fields(cls)}
-        found_before = len(self.errors)
         self.unknown_keys(raw, known, path)
+        whole = True
         values: dict[str, Any] = {}
         for name, definition in known.items():
             here = f"{path}.{name}"
             if raw.get(name) is not None:
                 values[definition.name] = self.value(hints[definition.name], raw[name], here, definition.metadata)
+                whole = whole and values[definition.name] is not None
             elif _required(definition):
+                whole = False
                 self.fault(here, "is missing", "it has no default: set it")
-        return cls(**values) if len(self.errors) == found_before else None
+        return cls(**values) if whole else None
 
     def unknown_keys(self, raw: Mapping[str, Any], known: Mapping[str, Any], path: str) -> None:
         for key in raw:
@@ -125,7 +134,7 @@ class _Decoder:
             return self.sequence(arguments, raw, path, limits)
         if origin is Mapping:
             if not isinstance(raw, Mapping):
-                self.fault(path, f"is {_kind(raw)}, not an object", "write its fields below it")
+                return self.fault(path, f"is {_kind(raw)}, not an object", "write its fields below it")
             return raw
         return self.scalar(hint, raw, path, limits)
 
@@ -150,7 +159,8 @@ class _Decoder:
         if len(raw) != len(hints):
             return self.fault(path, f"has {len(raw)} values", f"write a list of {len(hints)} values")
         pairs = enumerate(zip(hints, raw, strict=True))
-        return tuple(self.value(hint, item, f"{path}[{i}]", limits) for i, (hint, item) in pairs)
+        items = tuple(self.value(hint, item, f"{path}[{i}]", limits) for i, (hint, item) in pairs)
+        return None if None in items else items
 
     def scalar(self, hint: Any, raw: Any, path: str, limits: Mapping[str, Any]) -> Any:
         allowed, words = _SCALARS[hint]
@@ -160,7 +170,7 @@ class _Decoder:
         for name, (holds, bound) in _BOUNDS.items():
             # `not holds` rather than the opposite comparison: NaN fails every bound
             if name in limits and not holds(raw, limits[name]):
-                self.fault(path, f"is {raw}", f"it must be {bound} {limits[name]:g}")
+                return self.fault(path, f"is {raw}", f"it must be {bound} {limits[name]:g}")
         return float(raw) if hint is float else raw
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from dtj_api.fields import bounds, decode, encode
+from dtj_api.fields import bounds, encode
 from dtj_api.training import Training
 
 
@@ -62,11 +62,6 @@ def run_config(spec: JobSpec) -> RunConfig:
         return RunConfig(spec.training)
     where, every, keep = spec.checkpoint.mount_path, spec.checkpoint.every_steps, spec.checkpoint.keep_last
     return RunConfig(spec.training, CheckpointPolicy(where, every, keep))
-
-
-def decode_spec(raw: Any) -> JobSpec:
-    """Raises InvalidFields with every fault of form. What spans fields: validation.validate."""
-    return decode(JobSpec, raw, "spec")
 
 
 def encode_run_config(config: RunConfig) -> Any:

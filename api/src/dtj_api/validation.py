@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dtj_api import environment, names
-from dtj_api.fields import FieldError, InvalidFields
-from dtj_api.spec import JobSpec, decode_spec
+from dtj_api.fields import FieldError, InvalidFields, examine
+from dtj_api.spec import JobSpec
 from dtj_api.training import SIZES, Training, dimensions
 
 # RFC 1123 subdomain
@@ -21,9 +21,10 @@ def load_job_spec(raw: Any) -> JobSpec:
     Raises:
         InvalidFields: with every fault found.
     """
-    spec = decode_spec(raw)
-    errors = list(job_errors(spec))
-    if errors:
+    spec, errors = examine(JobSpec, raw, "spec")
+    if spec is not None:
+        errors += job_errors(spec)
+    if spec is None or errors:
         raise InvalidFields(errors)
     return spec
 

@@ -95,6 +95,12 @@ def test_a_fault_is_named(changes: dict[str, Any], message: str) -> None:
     assert [str(e) for e in caught.value.errors if str(e).startswith(message)], str(caught.value)
 
 
+def test_an_unknown_key_does_not_hide_the_other_faults() -> None:
+    with pytest.raises(InvalidFields) as caught:
+        load_job_spec(changed({"training.optimiser": {}, "training.batch.global": 10, "checkpoint.mountPath": "c"}))
+    assert len(caught.value.errors) == 3
+
+
 def test_the_good_job_is_good() -> None:
     assert world_size(load_job_spec(GOOD)) == 4
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dtj_api import environment
 from dtj_api.exit_codes import ExitCode
-from dtj_api.fields import InvalidFields, decode
+from dtj_api.fields import InvalidFields, examine
 from dtj_api.spec import RunConfig
 from dtj_api.validation import training_errors
 
@@ -25,9 +25,10 @@ def load(path: str | None, environ: Mapping[str, str], world_size: int) -> RunCo
         raw = json.loads(text)
     except ValueError as error:
         raise TrainerError(ExitCode.INVALID_CONFIG, f"{where} is not JSON: {error}") from None
-    config = decode(RunConfig, raw, "spec")
-    errors = list(training_errors(config.training, world_size, "spec.training"))
-    if errors:
+    config, errors = examine(RunConfig, raw, "spec")
+    if config is not None:
+        errors += training_errors(config.training, world_size, "spec.training")
+    if config is None or errors:
         raise InvalidFields(errors)
     return config
 
