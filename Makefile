@@ -64,6 +64,7 @@ cluster-status: ## what runs, and where its kubeconfig is
 
 env: ## shell exports: eval "$$(make env)"
 	@$(TESTBED) env
+	@echo 'export PATH=$$PATH:$(CURDIR)/.venv/bin # kubectl dtj'
 
 images: ## the cluster, and in its registry the images of the sources as they are
 	@$(TESTBED) up --images
@@ -98,12 +99,12 @@ constraints: .venv/bin/uv ## renew the pinned versions of everything that is ins
 
 .venv/tools: $(PYPROJECTS) | .venv/bin/uv
 	@echo "installing the development tools into .venv"
-	$(UV) --group dev -e api -e operator -e cli -e testbed
+	@$(UV) --group dev -e api -e operator -e cli -e testbed
 	@touch $@
 
 .venv/torch: $(PYPROJECTS) .venv/tools
 	@echo "installing torch into .venv (3 GB to fetch the first time, about two minutes)"
-	$(UV) -e trainer_image
+	@$(UV) -e trainer_image
 	@touch $@
 
 .PHONY: constraints help demo test prepare lint test-unit test-api test-trainer test-e2e cluster-up cluster-down cluster-status env images \

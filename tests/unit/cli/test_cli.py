@@ -61,7 +61,9 @@ def test_the_examples_are_good(path: Path, monkeypatch: pytest.MonkeyPatch, caps
 def test_every_fault_of_a_manifest_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = (EXAMPLES / "gpt-ddp.yaml").read_text().replace("global: 32", "global: 33").replace("size: tiny", "size: huge")
+    text = (
+        (EXAMPLES / "gpt-ddp.yaml").read_text().replace("global: 32", "global: 33").replace("size: tiny", "size: huge")
+    )
     (tmp_path / "job.yaml").write_text(text)
     assert run(monkeypatch, "check", str(tmp_path / "job.yaml")) == 1
     printed = capsys.readouterr().out
