@@ -13,7 +13,7 @@ from dtj_testbed.progress import Progress
 
 STEP_ENGINE = "container engine"
 _SPACE_API = 12.0  # gigabytes for a first build, measured
-_SPACE_KIND = 25.0
+_SPACE_KIND = 32.0
 _SPACE_BUILT = 2.0
 _SCARCE = 30.0  # below this, Go's compile cache (6 GB) is given up once everything is compiled
 
