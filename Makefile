@@ -40,6 +40,7 @@ lint: .venv/torch ## style, types, import rules, generated files
 
 test-unit: .venv/torch ## pure, seconds
 	$(BIN)/pytest tests/unit -n 2 -q
+	$(BIN)/pytest --doctest-modules api/src operator/src cli/src trainer_image/src -q
 
 test-api: .venv/tools ## the operator against a real API server, no nodes
 	$(TESTBED) build --level api

@@ -69,6 +69,7 @@ def test_names_are_those_of_the_contract() -> None:
     assert VERSION["name"] == names.VERSION
     assert CRD["spec"]["names"]["plural"] == names.PLURAL
     assert CRD["spec"]["names"]["kind"] == names.KIND
+    assert CRD["spec"]["names"]["shortNames"] == [names.SHORT_NAME]
     assert f"<= {names.JOB_NAME_MAX_LENGTH} " in str(VERSION["schema"]["openAPIV3Schema"]["x-kubernetes-validations"])
 
 
