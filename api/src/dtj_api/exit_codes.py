@@ -25,19 +25,25 @@ class ExitCode(IntEnum):
         return self.name.title().replace("_", "")
 
 
+def signal_name(code: int) -> str | None:
+    """The signal behind exit code 128 + n, where there is one.
+
+    >>> signal_name(137), signal_name(3)
+    ('SIGKILL', None)
+    """
+    try:
+        return signal.Signals(code - 128).name
+    except ValueError:
+        return None
+
+
 def describe(code: int) -> str:
     """A person's words for any exit code of a container.
 
     >>> describe(137)
     'killed by SIGKILL'
     """
-    try:
-        return f"{ExitCode(code).reason}"
-    except ValueError:
-        pass
-    if 128 < code < 128 + 65:
-        try:
-            return f"killed by {signal.Signals(code - 128).name}"
-        except ValueError:
-            pass
-    return f"exit code {code}"
+    if code in list(ExitCode):
+        return ExitCode(code).reason
+    name = signal_name(code)
+    return f"killed by {name}" if name else f"exit code {code}"

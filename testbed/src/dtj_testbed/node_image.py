@@ -22,7 +22,6 @@ PACKAGES = (
 STEP_DEBIAN = "node image: Debian"
 STEP_IMAGES = "node image: control-plane images"
 STEP_NODE = "node image: put together"
-STEPS = (STEP_DEBIAN, STEP_IMAGES, STEP_NODE)
 
 _KUBERNETES_REPOSITORY = "registry.k8s.io"
 _GO_MODULES = ("kubernetes", "tools", "node", "localpath")

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from dtj_api.exit_codes import ExitCode
 from dtj_api.fields import InvalidFields
 
+# errno of a volume, or of its owner's share of it, that is full
+FULL = (errno.ENOSPC, errno.EDQUOT)
+CHECK_VOLUME = "check the volume and its permissions (the trainer does not run as root)"
+
 
 class TrainerError(Exception):
     """An end the trainer understands: one sentence for the person who can mend it, and an exit code."""
@@ -35,7 +39,7 @@ def explain(error: BaseException) -> Explanation:
         return Explanation(error.code, str(error))
     if isinstance(error, InvalidFields):
         return Explanation(ExitCode.INVALID_CONFIG, str(error))
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if isinstance(error, OSError) and error.errno in FULL:
         where = f" at {error.filename}" if error.filename else ""
         return Explanation(ExitCode.STORAGE_FULL, f"no space left{where}; use a larger volume")
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":

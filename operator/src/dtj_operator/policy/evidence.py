@@ -1,10 +1,9 @@
 """What one pod's remains say, in words. Pure; strings out of pods are bounded and stripped of control characters."""
 
 import re
-import signal
 from datetime import datetime
 
-from dtj_api.exit_codes import ExitCode
+from dtj_api.exit_codes import ExitCode, signal_name
 from dtj_api.progress import Failure, TerminationMessage, parse_termination_message
 
 from dtj_operator.snapshot import ContainerEnd, Pod, Waiting, parse_time
@@ -59,7 +58,7 @@ def reason(pod: Pod, end: ContainerEnd, record: Failure | None) -> str:
         return camel_case(record.reason)
     if pod.built_in and end.exit_code in list(ExitCode):
         return ExitCode(end.exit_code).reason
-    return _signal_name(end.exit_code) or "Error"
+    return signal_name(end.exit_code) or "Error"
 
 
 def exit_story(pod: Pod, end: ContainerEnd) -> str:
@@ -78,19 +77,8 @@ def _in_brackets(pod: Pod, end: ContainerEnd) -> str:
     known = end.reason if end.reason not in ("", "Error", "Completed") else ""
     if not known and pod.built_in and end.exit_code in list(ExitCode):
         known = ExitCode(end.exit_code).reason
-    words = ", ".join(word for word in (known, _signal_name(end.exit_code)) if word)
+    words = ", ".join(word for word in (known, signal_name(end.exit_code)) if word)
     return f" ({words})" if words else ""
-
-
-def _signal_name(exit_code: int) -> str:
-    """
-    >>> _signal_name(137), _signal_name(3)
-    ('SIGKILL', '')
-    """
-    try:
-        return signal.Signals(exit_code - 128).name
-    except ValueError:
-        return ""
 
 
 def failure_record(end: ContainerEnd) -> Failure | None:

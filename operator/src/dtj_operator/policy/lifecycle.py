@@ -6,6 +6,7 @@ verdict before pods are stopped. So an operator killed between any two writes go
 
 from datetime import datetime
 
+from dtj_api import names
 from dtj_api.fields import InvalidFields
 from dtj_api.spec import JobSpec
 from dtj_api.validation import load_job_spec, world_size
@@ -160,11 +161,13 @@ def _follow(world: World, now: datetime, settings: Settings) -> Decision:
 
 def _lost_service(world: World, settings: Settings) -> tuple[children.Object, ...]:
     """Unlike a pod, the service can be made again without harm: only names hang on it."""
+    if ("Service", names.service(world.job.name, world.job.attempt)) in world.present:
+        return ()
     try:
         blueprint = _blueprint(world.job, _valid_spec(world.job), settings)
     except InvalidFields:
         return ()
-    return tuple(_missing(world, [children.service.build(blueprint)]))
+    return (children.service.build(blueprint),)
 
 
 def _blueprint(job: Job, spec: JobSpec, settings: Settings) -> Blueprint:

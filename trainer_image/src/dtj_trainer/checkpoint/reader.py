@@ -8,7 +8,7 @@ from pathlib import Path
 from dtj_api.exit_codes import ExitCode
 
 from dtj_trainer.checkpoint.layout import MANIFEST, MODEL, FileRecord, Manifest, UnknownFormat, folder_step, parse
-from dtj_trainer.errors import TrainerError
+from dtj_trainer.errors import CHECK_VOLUME, TrainerError
 
 BLOCK = 1 << 20
 
@@ -113,6 +113,5 @@ def _verify_file(path: Path, record: FileRecord) -> None:
 
 
 def _unreadable(path: Path, error: OSError) -> TrainerError:
-    remedy = "check the volume and its permissions (the trainer does not run as root)"
-    words = f"checkpoint folder {path} cannot be read: {error.strerror or error}; {remedy}"
+    words = f"checkpoint folder {path} cannot be read: {error.strerror or error}; {CHECK_VOLUME}"
     return TrainerError(ExitCode.CHECKPOINT_INVALID, words)

@@ -1,6 +1,5 @@
 """Getting a checkpoint to disk so that a crash at any moment leaves the older ones whole. No torch."""
 
-import errno
 import hashlib
 import os
 import shutil
@@ -12,9 +11,7 @@ from typing import BinaryIO
 from dtj_api.exit_codes import ExitCode
 
 from dtj_trainer.checkpoint.layout import LATEST, MANIFEST, TEMPORARY_PREFIX, FileRecord, folder_name, folder_step
-from dtj_trainer.errors import TrainerError
-
-FULL = (errno.ENOSPC, errno.EDQUOT)
+from dtj_trainer.errors import CHECK_VOLUME, FULL, TrainerError
 
 
 class Output:
@@ -173,8 +170,7 @@ class Directory:
         return TrainerError(ExitCode.STORAGE_FULL, words)
 
     def _unwritable(self, error: OSError) -> TrainerError:
-        remedy = "check the volume and its permissions (the trainer does not run as root)"
-        words = f"spec.checkpoint: {self.path} cannot be written: {error.strerror or error}; {remedy}"
+        words = f"spec.checkpoint: {self.path} cannot be written: {error.strerror or error}; {CHECK_VOLUME}"
         return TrainerError(ExitCode.CHECKPOINT_INVALID, words)
 
 

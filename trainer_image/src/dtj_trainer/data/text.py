@@ -11,7 +11,7 @@ from dtj_api.exit_codes import ExitCode
 from dtj_api.training import Data
 
 from dtj_trainer.data.dataset import Array, Dataset, Indices
-from dtj_trainer.errors import TrainerError
+from dtj_trainer.errors import CHECK_VOLUME, TrainerError
 
 BYTES = 256
 CHUNK = 1 << 24
@@ -189,8 +189,7 @@ def _check_range(file: Path, array: Array, vocabulary: int) -> None:
 
 
 def _unreadable(field: str, path: Path, error: OSError) -> NoReturn:
-    remedy = "check the volume and its permissions (the trainer does not run as root)"
-    _fail(field, f"{path} cannot be read: {error.strerror or error}", remedy)
+    _fail(field, f"{path} cannot be read: {error.strerror or error}", CHECK_VOLUME)
 
 
 def _fail(field: str, problem: str, remedy: str) -> NoReturn:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from dtj_api.exit_codes import ExitCode, describe
+from dtj_api.exit_codes import ExitCode, describe, signal_name
 from dtj_api.progress import Failure
 
 from dtj_trainer.clock import from_rfc3339, rfc3339
@@ -86,10 +86,9 @@ def _weight(end: End) -> Weight:
 
 
 def _reason(end: End) -> str:
-    try:
-        return signal.Signals(-end.status).name if end.status < 0 else ExitCode(end.status).reason
-    except ValueError:
-        return f"ExitCode{end.exit_code}"
+    if end.status < 0:
+        return signal_name(128 - end.status) or f"ExitCode{end.exit_code}"
+    return ExitCode(end.status).reason if end.status in list(ExitCode) else f"ExitCode{end.exit_code}"
 
 
 def _words(end: End) -> str:
