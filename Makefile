@@ -26,7 +26,7 @@ demo: install .venv/tools ## train a GPT with DDP on a real cluster, and show it
 test: prepare ## unit, api, trainer and end-to-end tests
 	@$(MAKE) test-unit test-api test-trainer test-e2e
 
-prepare: ## everything that lint and tests need, fetched and built side by side
+prepare: .venv/bin/uv ## everything that lint and tests need, fetched and built side by side
 	@$(MAKE) -j2 .venv/torch install
 
 ##@ Tests, one layer each

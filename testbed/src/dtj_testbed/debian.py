@@ -11,6 +11,7 @@ from dtj_testbed import paths, pins, shell
 from dtj_testbed.errors import TestbedError
 
 _AS_ROOT = ("-o", "APT::Sandbox::User=root")  # the cache may lie where apt's own user cannot write
+_WAITING = ("-o", "DPkg::Lock::Timeout=600")  # a fresh machine often updates itself
 _LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 
@@ -21,7 +22,7 @@ def is_root_on_debian() -> bool:
 def install(packages: Sequence[str]) -> None:
     """Install packages on this machine, looking the lists up anew only if they are too old."""
     log = paths.logs_folder() / "apt.log"
-    command = ["apt-get", "install", "--yes", "--no-install-recommends", *packages]
+    command = ["apt-get", *_WAITING, "install", "--yes", "--no-install-recommends", *packages]
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     try:
         shell.logged(command, log, env=quiet)
