@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +53,13 @@ class Cluster:
     def unpause_node(self, node: str) -> None:
         if self.engine.container_state(node) == "paused":
             self.engine.output("unpause", node)
+
+    def freeze_kubelet(self, node: str) -> None:
+        """Its containers go on and nobody can stop them: a node whose kubelet hangs."""
+        self.engine.output("exec", node, "systemctl", "kill", "--signal=STOP", "kubelet")
+
+    def thaw_kubelet(self, node: str) -> None:
+        self.engine.output("exec", node, "systemctl", "kill", "--signal=CONT", "kubelet")
 
     def host_address(self) -> str:
         """This machine's address as the API server sees it, for a webhook that a test serves here."""
@@ -120,7 +128,9 @@ def create(found: Engine, image: str) -> None:
     delete(found)
     temporary = paths.kubeconfig().with_suffix(".new")
     temporary.unlink(missing_ok=True)
-    configuration = pins.PACKAGE_FOLDER / "config" / "cluster.yaml"
+    template = (pins.PACKAGE_FOLDER / "config" / "cluster.yaml").read_text()
+    configuration = paths.state_folder() / "cluster.yaml"
+    configuration.write_text(template.replace("SHARED_FOLDER", json.dumps(str(paths.made(paths.shared_folder())))))
     shell.logged(
         [binaries.need("kind"), "create", "cluster", "--name", paths.CLUSTER_NAME, "--image", image,
          "--config", configuration, "--kubeconfig", temporary, "--retain"],
@@ -134,6 +144,7 @@ def delete(found: Engine) -> None:
     for node in NODES:
         found.succeeds("rm", "--force", "--volumes", node, timeout=60)
     paths.kubeconfig().unlink(missing_ok=True)
+    shutil.rmtree(paths.shared_folder(), ignore_errors=True)
 
 
 def environment(found: Engine) -> dict[str, str]:

@@ -29,6 +29,11 @@ def state_folder() -> Path:
     return made(cache_root() / "state")
 
 
+def shared_folder() -> Path:
+    """What both nodes see as /shared. Its content lives as long as the cluster."""
+    return cache_root() / "shared"
+
+
 def logs_folder() -> Path:
     return made(cache_root() / "logs")
 

@@ -18,7 +18,7 @@ DEBIAN_SUITE = "bookworm"  # its systemd 252 still runs on cgroup v1 hosts; trix
 
 NODE_IMAGE_PULLED = f"kindest/node:{KUBERNETES}"
 REGISTRY_IMAGE_PULLED = "registry:3"
-PRODUCT_BASE_PULLED = "python:3.12-slim"
+PRODUCT_BASE_PULLED = "python:3.13-slim"
 
 PACKAGE_FOLDER = Path(__file__).parent
 GO_MODULES = ("kubernetes", "tools", "node", "localpath")
