@@ -86,8 +86,9 @@ clean-cache: ## every cached build, gone too
 
 ##@ The repository
 
-generate: ## copy the CRD into the chart
+generate: .venv/tools ## copy the CRD into the chart, and make the reference page from it
 	cp crds/dtj.dev_distributedtrainingjobs.yaml charts/dtj/files/crd.yaml
+	$(BIN)/python docs/generate_reference.py
 
 constraints: .venv/bin/uv ## renew the pinned versions of everything that is installed
 	UV_CACHE_DIR=$(CACHE)/uv $(BIN)/uv pip install --quiet --upgrade --python $(BIN)/python --group dev $(addprefix -e ,$(DISTRIBUTIONS))

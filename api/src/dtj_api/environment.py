@@ -20,6 +20,7 @@ PET_NPROC_PER_NODE = "PET_NPROC_PER_NODE"
 PET_NODE_RANK = "PET_NODE_RANK"
 PET_MASTER_ADDR = "PET_MASTER_ADDR"
 PET_MASTER_PORT = "PET_MASTER_PORT"
+PET_RDZV_ID = "PET_RDZV_ID"
 
 JOB = "DTJ_JOB"
 NAMESPACE = "DTJ_NAMESPACE"
@@ -27,16 +28,22 @@ ATTEMPT = "DTJ_ATTEMPT"
 CHECKPOINT_DIR = "DTJ_CHECKPOINT_DIR"
 CONFIG = "DTJ_CONFIG"
 METRICS_PORT = "DTJ_METRICS_PORT"
+# Differs from attempt to attempt and from job to job, also of the same name: ranks that do not share it never meet.
+RENDEZVOUS_TOKEN = "DTJ_RENDEZVOUS_TOKEN"
 
 RESERVED = frozenset(
     {
         RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR, MASTER_PORT,
         PET_NNODES, PET_NPROC_PER_NODE, PET_NODE_RANK, PET_MASTER_ADDR, PET_MASTER_PORT,
-        JOB, NAMESPACE, ATTEMPT, CHECKPOINT_DIR, CONFIG, METRICS_PORT,
+        PET_RDZV_ID, JOB, NAMESPACE, ATTEMPT, CHECKPOINT_DIR, CONFIG, METRICS_PORT, RENDEZVOUS_TOKEN,
     }
 )  # fmt: skip
 
 PREFIX = "DTJ_"
+
+# The interfaces of the two communication libraries; set where `network.interface` is. A leading = means that very name.
+NCCL_INTERFACE = "NCCL_SOCKET_IFNAME"
+GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
 
 
 def is_reserved(name: object) -> bool:

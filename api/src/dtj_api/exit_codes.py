@@ -18,6 +18,7 @@ class ExitCode(IntEnum):
     STOPPED = 128 + signal.SIGTERM
     RENDEZVOUS_FAILED = 200
     PEER_LOST = 201
+    FENCED = 202
 
     @property
     def reason(self) -> str:

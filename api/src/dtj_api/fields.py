@@ -7,9 +7,10 @@ keyword: `global` is `global_`). Bounds sit in the field: `field(metadata=bounds
 import dataclasses
 import difflib
 import operator
+import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -43,10 +44,21 @@ def bounds(
     maximum: float | None = None,
     above: float | None = None,
     below: float | None = None,
-) -> dict[str, float]:
-    """Field metadata. `minimum` and `maximum` are allowed values, `above` and `below` are not."""
-    given = {"minimum": minimum, "maximum": maximum, "above": above, "below": below}
+    min_items: int | None = None,
+    max_items: int | None = None,
+) -> dict[str, Any]:
+    """Field metadata. `minimum` and `maximum` are allowed values, `above` and `below` are not; of a list they bound its
+    items, and `min_items` and `max_items` their number."""
+    given = {
+        "minimum": minimum, "maximum": maximum, "above": above, "below": below,
+        "min_items": min_items, "max_items": max_items,
+    }  # fmt: skip
     return {name: value for name, value in given.items() if value is not None}
+
+
+def pattern(expression: str, words: str, *, max_length: int) -> dict[str, Any]:
+    """Field metadata of a string: what the whole of it matches, in words for the remedy, and its longest form."""
+    return {"pattern": expression, "words": words, "max_length": max_length}
 
 
 def manifest_name(python_name: str) -> str:
@@ -71,11 +83,22 @@ def decode(cls: type[T], raw: Any, path: str) -> T:
 
 
 def examine(cls: type[T], raw: Any, path: str) -> tuple[T | None, list[FieldError]]:
-    """What `raw` means and every fault in it. Unknown keys alone do not hide the value: what spans fields can still be
-    checked, and all faults be told together."""
+    """What `raw` means and every fault in it. A faulty field that has a default is taken to have it: what spans fields
+    can still be checked (`without_followers` then drops what only follows from a fault), and all be told together."""
     decoder = _Decoder()
     value = decoder.record(cls, raw, path)
     return typing.cast("T | None", value), decoder.errors
+
+
+def without_followers(errors: Iterable[FieldError], faulty: Iterable[FieldError]) -> list[FieldError]:
+    """`errors` but those that speak of a field, or of what is above or below it, that is in `faulty` already."""
+    paths = [f"{fault.path}." for fault in faulty]
+
+    def follows(error: FieldError) -> bool:
+        here = f"{error.path}."
+        return any(path.startswith(here) or here.startswith(path) for path in paths)
+
+    return [error for error in errors if not follows(error)]
 
 
 def encode(value: Any) -> Any:
@@ -89,7 +112,7 @@ def encode(value: Any) -> Any:
 
 
 class _Decoder:
-    """Walks types and raw values side by side; a faulty value becomes None, here and in all that holds it."""
+    """Walks types and raw values side by side; a faulty value is None, and so is what cannot be without it."""
 
     def __init__(self) -> None:
         self.errors: list[FieldError] = []
@@ -108,8 +131,10 @@ class _Decoder:
         for name, definition in known.items():
             here = f"{path}.{name}"
             if raw.get(name) is not None:
-                values[definition.name] = self.value(hints[definition.name], raw[name], here, definition.metadata)
-                whole = whole and values[definition.name] is not None
+                value = self.value(hints[definition.name], raw[name], here, definition.metadata)
+                if value is not None:
+                    values[definition.name] = value
+                whole = whole and (value is not None or not _required(definition))
             elif _required(definition):
                 whole = False
                 self.fault(here, "is missing", "it has no default: set it")
@@ -141,6 +166,9 @@ class _Decoder:
     def union(self, members: list[Any], raw: Any, path: str, limits: Mapping[str, Any]) -> Any:
         """`int | Literal["auto"]`: the member of the value's own type, else the last one's word on it."""
         fitting = [member for member in members if isinstance(member, type) and type(raw) is member]
+        if not fitting and typing.get_origin(members[-1]) is Literal and raw not in typing.get_args(members[-1]):
+            words = " or ".join([*(_SCALARS[m][1] for m in members[:-1]), *map(str, typing.get_args(members[-1]))])
+            return self.fault(path, f"{raw!r} is not {words}", f"write {words}")
         return self.value((fitting or members[-1:])[0], raw, path, limits)
 
     def choice(self, choices: tuple[Any, ...], raw: Any, path: str) -> Any:
@@ -156,6 +184,10 @@ class _Decoder:
             return self.fault(path, f"is {_kind(raw)}, not a list", "write a list")
         if hints[-1] is Ellipsis:
             hints = (hints[0],) * len(raw)
+            fewest, most = limits.get("min_items", 0), limits.get("max_items", len(raw))
+            if not fewest <= len(raw) <= most:
+                wanted = f"at least {fewest}" if len(raw) < fewest else f"at most {most}"
+                return self.fault(path, f"has {len(raw)} items", f"it must have {wanted}")
         if len(raw) != len(hints):
             return self.fault(path, f"has {len(raw)} values", f"write a list of {len(hints)} values")
         pairs = enumerate(zip(hints, raw, strict=True))
@@ -171,6 +203,8 @@ class _Decoder:
             # `not holds` rather than the opposite comparison: NaN fails every bound
             if name in limits and not holds(raw, limits[name]):
                 return self.fault(path, f"is {raw}", f"it must be {bound} {limits[name]:g}")
+        if "pattern" in limits and (len(raw) > limits["max_length"] or not re.fullmatch(limits["pattern"], raw)):
+            return self.fault(path, f"{raw!r} is not {limits['words']}", f"write {limits['words']}")
         return float(raw) if hint is float else raw
 
 

@@ -12,12 +12,18 @@ LABEL_ATTEMPT = f"{GROUP}/attempt"
 LABEL_WORKER = f"{GROUP}/worker"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGED_BY = "dtj-operator"
+# of nodes: one value a node
+LABEL_NODE = "kubernetes.io/hostname"
+LABEL_NAMESPACE = "kubernetes.io/metadata.name"
+# `spec.managedBy` of the jobs that are this operator's; without one a job is too.
+MANAGER = f"{GROUP}/operator"
 
 TRAINER_CONTAINER = "trainer"
 CHECKPOINT_VOLUME = "checkpoints"
 SCRATCH_VOLUME = "scratch"
 SHARED_MEMORY_VOLUME = "shared-memory"
 METRICS_PORT_NAME = "metrics"
+MASTER_PORT_NAME = "master"
 METRICS_PATH = "/metrics"
 PROGRESS_PATH = "/progress"
 MASTER_PORT = 29500
@@ -28,7 +34,7 @@ JOB_NAME_MAX_LENGTH = 50
 
 
 def service(job: str, attempt: int) -> str:
-    """Headless service of one attempt: every attempt has DNS names of its own."""
+    """Headless service of one attempt, and its network policy: every attempt has DNS names of its own."""
     return f"{job}-{attempt}"
 
 
@@ -45,3 +51,8 @@ def checkpoint_claim(job: str) -> str:
 def worker_host(job: str, attempt: int, worker: int, namespace: str) -> str:
     """DNS name of one worker; the cluster's own domain is left to the pod's search path."""
     return f"{pod(job, attempt, worker)}.{service(job, attempt)}.{namespace}.svc"
+
+
+def rendezvous_token(uid: str, attempt: int) -> str:
+    """What the ranks of one attempt of one job (its UID) share with no others."""
+    return f"{uid}-{attempt}"

@@ -7,8 +7,8 @@ from typing import Any, Literal
 from dtj_api.fields import decode, encode
 from dtj_api.progress import SavedCheckpoint
 
-Phase = Literal["Pending", "Invalid", "Running", "Succeeded", "Failed"]
-ConditionType = Literal["Created", "Running", "Succeeded", "Failed"]
+Phase = Literal["Pending", "Invalid", "Running", "Restarting", "Suspended", "Succeeded", "Failed"]
+ConditionType = Literal["Created", "Running", "Restarting", "Suspended", "Stalled", "Succeeded", "Failed"]
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,57 @@ class StatusProgress:
 
 
 @dataclass(frozen=True)
+class LastFailure:
+    """The first cause of the last failed attempt; never a worker that fell over because of it.
+
+    Attributes:
+        rank: the first that failed; None where only its worker is known.
+        evidence: how the other workers ended, a line each.
+    """
+
+    attempt: int
+    reason: str
+    message: str
+    time: str
+    rank: int | None = None
+    worker: int | None = None
+    node: str | None = None
+    exit_code: int | None = None
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try at running the gang. While it lasts it has neither `endTime` nor `reason`.
+
+    Attributes:
+        step, checkpoint_step: how far the run was, and its newest checkpoint, when the attempt ended.
+    """
+
+    attempt: int
+    start_time: str
+    end_time: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    step: int | None = None
+    checkpoint_step: int | None = None
+
+
+@dataclass(frozen=True)
 class JobStatus:
-    """The whole of `status`."""
+    """The whole of `status`.
+
+    Attributes:
+        restarts: attempts that followed a failed one.
+        recent_restarts: when those were that count against `restart.maxRestarts`: since the last progress.
+        attempts: the last ten, the one at hand included.
+    """
 
     phase: Phase | None = None
     observed_generation: int | None = None
     attempt: int | None = None
+    restarts: int | None = None
+    recent_restarts: tuple[str, ...] = ()
     workers: Workers | None = None
     world_size: int | None = None
     start_time: str | None = None
@@ -65,6 +110,8 @@ class JobStatus:
     completion_time: str | None = None
     progress: StatusProgress | None = None
     checkpoint: SavedCheckpoint | None = None
+    last_failure: LastFailure | None = None
+    attempts: tuple[Attempt, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
     def condition(self, kind: ConditionType) -> Condition | None:

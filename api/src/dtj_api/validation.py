@@ -1,56 +1,119 @@
 """Rules that span fields. One path for operator, webhook, CLI and trainer. Pure: a spec in, every fault out."""
 
-import posixpath
-import re
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dtj_api import environment, names
-from dtj_api.fields import FieldError, InvalidFields, examine
-from dtj_api.spec import JobSpec
+from dtj_api import names
+from dtj_api.fields import FieldError, InvalidFields, examine, without_followers
+from dtj_api.reasons import meant_by
+from dtj_api.spec import FailureRule, JobSpec
+from dtj_api.storage import checkpoint_errors, mount_errors, storage_errors, volume_modes
+from dtj_api.template import (
+    containers,
+    examine_template,
+    host_errors,
+    interface_errors,
+    template_errors,
+    trainer_container,
+    trainer_path,
+)
 from dtj_api.training import SIZES, Training, dimensions
 
-# RFC 1123 subdomain
-OBJECT_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 ACCELERATOR_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 
 
-def load_job_spec(raw: Any) -> JobSpec:
-    """Decode and validate `spec` of a job.
+def load_job_spec(raw: Any, allowed: frozenset[str] = frozenset()) -> JobSpec:
+    """Decode and validate `spec` of a job that may use the `allowed` host features (template.HOST_FEATURES).
 
     Raises:
         InvalidFields: with every fault found.
     """
     spec, errors = examine(JobSpec, raw, "spec")
+    given: Mapping[str, Any] = raw if isinstance(raw, Mapping) else {}
+    template = None
+    if isinstance(given.get("template"), Mapping):
+        template, faults = examine_template(given["template"])
+        errors += faults
     if spec is not None:
-        errors += job_errors(spec)
+        spec = dataclasses.replace(spec, template=template)
+        found = _job_errors(spec, allowed, _known_world(spec, errors), is_script=given.get("training") is None)
+        errors += without_followers(found, errors)
     if spec is None or errors:
         raise InvalidFields(errors)
     return spec
 
 
-def job_errors(spec: JobSpec) -> Iterator[FieldError]:
-    """Every fault of a decoded spec that no single field shows."""
+def _known_world(spec: JobSpec, errors: list[FieldError]) -> int | None:
+    """The world size; None where what says it is faulty."""
+    source = "spec.template" if spec.processes_per_worker == "auto" else "spec.processesPerWorker"
+    return None if any(error.path.startswith(source) for error in errors) else world_size(spec)
+
+
+def _job_errors(spec: JobSpec, allowed: frozenset[str], world: int | None, *, is_script: bool) -> Iterator[FieldError]:
+    """Every fault of a decoded spec that no single field shows. `training` may be missing because it is faulty: only
+    `is_script` says that the job has none."""
     if spec.training is None and spec.template is None:
         remedy = "set one: training for the built-in trainer, template for a script of your own"
         yield FieldError("spec", "has neither training nor template", remedy)
-    yield from _template_errors(spec)
-    yield from _checkpoint_errors(spec)
+    if spec.template is not None:
+        yield from template_errors(spec.template)
+        yield from interface_errors(spec.template, spec.network)
+    yield from host_errors(spec.template or {}, spec.network, allowed)
+    if spec.checkpoint is not None:
+        yield from checkpoint_errors(spec.checkpoint)
+        yield from mount_errors(spec.template or {}, spec.checkpoint)
+    for i, rule in enumerate(spec.failure_rules):
+        yield from _failure_rule_errors(rule, f"spec.failureRules[{i}]")
     if spec.monitoring.port == names.MASTER_PORT:
         problem = f"{names.MASTER_PORT} is the port of the ranks' rendezvous"
         yield FieldError("spec.monitoring.port", problem, "choose another, such as 9464")
     if spec.training is not None:
-        yield from training_errors(spec.training, world_size(spec), "spec.training")
+        yield from _built_in_errors(spec, spec.training, world)
+    elif is_script:
+        yield from _script_errors(spec)
+
+
+def _built_in_errors(spec: JobSpec, training: Training, world: int | None) -> Iterator[FieldError]:
+    """Faults of a job that runs the built-in trainer."""
+    template = spec.template or {}
+    for name in ("command", "args"):
+        if trainer_container(template).get(name):
+            path = f"{trainer_path(template)}.{name}"
+            yield FieldError(path, "cannot be set beside spec.training", "remove it, or spec.training")
+    yield from training_errors(training, world, "spec.training")
+
+
+def _script_errors(spec: JobSpec) -> Iterator[FieldError]:
+    """Faults of a job that runs a script of the user's own."""
+    template = spec.template or {}
+    if containers(template) and not trainer_container(template).get("image"):
+        yield FieldError(f"{trainer_path(template)}.image", "is missing", "name the image of your script")
+    if spec.checkpoint is not None:
+        given = {"resume": spec.checkpoint.resume != "auto", "everySeconds": spec.checkpoint.every_seconds is not None}
+        for name in (name for name, is_given in given.items() if is_given):
+            remedy = "remove it: your script decides, it finds the folder in DTJ_CHECKPOINT_DIR"
+            yield FieldError(f"spec.checkpoint.{name}", "is only for spec.training", remedy)
+    yield from storage_errors(spec, volume_modes(spec))
+
+
+def _failure_rule_errors(rule: FailureRule, path: str) -> Iterator[FieldError]:
+    if not (rule.on_exit_codes or rule.on_reasons or rule.on_pod_conditions or rule.on_node_conditions):
+        problem = "a rule needs at least one of onExitCodes, onReasons, onPodConditions and onNodeConditions"
+        yield FieldError(path, problem, "add one, or remove the rule")
+    for i, reason in enumerate(rule.on_reasons):
+        if (meant := meant_by(reason)) is not None:
+            yield FieldError(f"{path}.onReasons[{i}]", f"{reason!r} is not a known reason", f"did you mean {meant}?")
 
 
 def processes_per_worker(spec: JobSpec) -> int:
     """Ranks in each pod; `auto` is the trainer container's accelerator limit, else 1."""
     if spec.processes_per_worker != "auto":
         return spec.processes_per_worker
-    resources = _mapping(trainer_container(spec.template or {}).get("resources"))
+    resources = trainer_container(spec.template or {}).get("resources", {})
     for kind in ("limits", "requests"):
         for name in ACCELERATOR_RESOURCES:
-            count = str(_mapping(resources.get(kind)).get(name, ""))
+            count = str(resources.get(kind, {}).get(name, ""))
             if count.isdecimal() and int(count) > 0:
                 return int(count)
     return 1
@@ -61,25 +124,8 @@ def world_size(spec: JobSpec) -> int:
     return spec.workers * processes_per_worker(spec)
 
 
-def trainer_container(template: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The container that gets the rank environment: the one named `trainer`, or the first; {} where there is none."""
-    containers = _containers(template)
-    named = [c for c in containers if c.get("name") == names.TRAINER_CONTAINER]
-    return (named or containers or [{}])[0]
-
-
-def _containers(template: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Whatever in `template` has the form of a container. The API server checks the rest."""
-    listed = _mapping(template.get("spec")).get("containers")
-    return [c for c in listed if isinstance(c, Mapping)] if isinstance(listed, list) else []
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def training_errors(training: Training, world: int, path: str) -> Iterator[FieldError]:
-    """Faults of `training` when it runs on `world` ranks."""
+def training_errors(training: Training, world: int | None, path: str) -> Iterator[FieldError]:
+    """Faults of `training` when it runs on `world` ranks, or on a number that is not known."""
     yield from _model_errors(training, path)
     yield from _data_errors(training, path)
     yield from _batch_errors(training, world, path)
@@ -134,12 +180,12 @@ def _data_errors(training: Training, path: str) -> Iterator[FieldError]:
         yield FieldError(f"{path}.data.vocabularySize", "is only for tokens", remedy)
 
 
-def _batch_errors(training: Training, world: int, path: str) -> Iterator[FieldError]:
+def _batch_errors(training: Training, world: int | None, path: str) -> Iterator[FieldError]:
     batch = training.batch
     if (batch.global_ is None) == (batch.per_process is None):
         problem = "has neither global nor perProcess" if batch.global_ is None else "has both global and perProcess"
         yield FieldError(f"{path}.batch", problem, "set exactly one of them")
-    elif batch.global_ is not None and batch.global_ % (world * batch.accumulation):
+    elif world is not None and batch.global_ is not None and batch.global_ % (world * batch.accumulation):
         parts = world * batch.accumulation
         problem = f"{batch.global_} does not divide by {parts} ({world} processes x accumulation {batch.accumulation})"
         remedy = f"use a multiple of {parts}, such as {_multiple(batch.global_, parts)}"
@@ -149,48 +195,3 @@ def _batch_errors(training: Training, world: int, path: str) -> Iterator[FieldEr
 def _multiple(value: int, of: int) -> int:
     """The multiple of `of` next to `value` from above."""
     return -(-value // of) * of
-
-
-def _template_errors(spec: JobSpec) -> Iterator[FieldError]:
-    if spec.template is None:
-        return
-    path = "spec.template.spec.containers"
-    containers = _containers(spec.template)
-    if not containers:
-        yield FieldError(path, "has no container", f"add one named {names.TRAINER_CONTAINER}")
-        return
-    for i, container in enumerate(containers):
-        env = container.get("env")
-        for j, variable in enumerate(env if isinstance(env, list) else []):
-            name = _mapping(variable).get("name")
-            if environment.is_reserved(name):
-                yield FieldError(f"{path}[{i}].env[{j}].name", f"{name} is set by the operator", "remove it")
-    main = trainer_container(spec.template)
-    where = f"{path}[{containers.index(main)}]"
-    own = [name for name in ("command", "args") if main.get(name)]
-    if spec.training is not None and own:
-        yield FieldError(f"{where}.{own[0]}", "cannot be set beside spec.training", "remove it, or spec.training")
-    if spec.training is None and not main.get("image"):
-        yield FieldError(f"{where}.image", "is missing", "name the image of your script")
-
-
-def _checkpoint_errors(spec: JobSpec) -> Iterator[FieldError]:
-    checkpoint = spec.checkpoint
-    if checkpoint is None:
-        return
-    if (checkpoint.size is None) == (checkpoint.claim_name is None):
-        problem = "has neither size nor claimName" if checkpoint.size is None else "has both size and claimName"
-        remedy = "set size to have a volume claim created, or claimName to use yours"
-        yield FieldError("spec.checkpoint", problem, remedy)
-    if checkpoint.claim_name is not None and not OBJECT_NAME.fullmatch(checkpoint.claim_name):
-        problem = f"{checkpoint.claim_name!r} cannot be the name of a claim"
-        yield FieldError("spec.checkpoint.claimName", problem, "write a name of a-z, 0-9, '-' and '.'")
-    if not checkpoint.mount_path.startswith("/") or posixpath.normpath(checkpoint.mount_path) in (
-        "/",
-        "/tmp",
-    ):
-        yield FieldError(
-            "spec.checkpoint.mountPath",
-            f"{checkpoint.mount_path!r} cannot be used",
-            "write an absolute path such as /checkpoints",
-        )

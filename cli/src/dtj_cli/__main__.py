@@ -15,6 +15,13 @@ def parser() -> argparse.ArgumentParser:
     watch.add_argument("--context", help="default: the current context of the kubeconfig")
     check = commands.add_parser("check", help="every fault of a manifest, without a cluster")
     check.add_argument("file")
+    check.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="FEATURES",
+        help="what the operator's chart value allow lists, such as hostNetwork,hostPath; may be repeated",
+    )
     return top
 
 
@@ -24,7 +31,7 @@ def main() -> int:
         if arguments.command == "check":
             from dtj_cli.check import check
 
-            return check(arguments.file)
+            return check(arguments.file, arguments.allow)
         return watch_job(arguments)
     except CommandError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -1,25 +1,38 @@
 """`kubectl dtj check`: every fault of a manifest, without a cluster; the operator's own rules."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import yaml
 from dtj_api import names
 from dtj_api.fields import InvalidFields
+from dtj_api.template import HOST_FEATURES
 from dtj_api.validation import load_job_spec, world_size
 
 from dtj_cli.errors import CommandError
 
 
-def check(path: str) -> int:
+def check(path: str, allow: Iterable[str] = ()) -> int:
     """Print what is wrong in the jobs of the file. Exit code: 0 nothing, 1 something.
 
+    Args:
+        allow: host features the operator was installed with, each item one or several with commas.
+
     Raises:
-        CommandError: the file cannot be read, is not YAML, or holds no job.
+        CommandError: a feature is unknown, or the file cannot be read, is not YAML, or holds no job.
     """
+    allowed = features(allow)
     jobs = [document for document in documents(path) if document.get("kind") == names.KIND]
     if not jobs:
         raise CommandError(f"{path} holds no {names.KIND} (apiVersion: {names.API_VERSION})")
-    return max(report(job) for job in jobs)
+    return max(report(job, allowed) for job in jobs)
+
+
+def features(allow: Iterable[str]) -> frozenset[str]:
+    given = frozenset(name.strip() for names_given in allow for name in names_given.split(","))
+    if unknown := sorted(given - set(HOST_FEATURES)):
+        raise CommandError(f"--allow: {', '.join(unknown)} is unknown; choose of {', '.join(HOST_FEATURES)}")
+    return given
 
 
 def documents(path: str) -> list[dict[str, Any]]:
@@ -32,10 +45,10 @@ def documents(path: str) -> list[dict[str, Any]]:
         raise CommandError(f"{path} is not YAML: {error}") from None
 
 
-def report(job: dict[str, Any]) -> int:
+def report(job: dict[str, Any], allowed: frozenset[str]) -> int:
     name = (job.get("metadata") or {}).get("name", "(no name)")
     try:
-        spec = load_job_spec(job.get("spec"))
+        spec = load_job_spec(job.get("spec"), allowed)
     except InvalidFields as invalid:
         for error in invalid.errors:
             print(f"{name}: {error}")

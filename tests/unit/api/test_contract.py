@@ -61,7 +61,7 @@ def test_an_exit_code_is_put_in_words(code: int, words: str) -> None:
 
 
 def test_user_errors_are_below_128_and_the_rest_above() -> None:
-    retryable = {ExitCode.STOPPED, ExitCode.RENDEZVOUS_FAILED, ExitCode.PEER_LOST}
+    retryable = {ExitCode.STOPPED, ExitCode.RENDEZVOUS_FAILED, ExitCode.PEER_LOST, ExitCode.FENCED}
     assert {code for code in ExitCode if code >= 128} == retryable
 
 

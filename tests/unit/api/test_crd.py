@@ -19,6 +19,7 @@ CRD_FILE = ROOT / "crds" / "dtj.dev_distributedtrainingjobs.yaml"
 CRD = yaml.safe_load(CRD_FILE.read_text())
 VERSION = CRD["spec"]["versions"][0]
 PROPERTIES = VERSION["schema"]["openAPIV3Schema"]["properties"]
+LENGTHS = {"minItems": "min_items", "maxItems": "max_items", "maxLength": "max_length"}
 TYPES = {int: "integer", float: "number", str: "string", bool: "boolean"}
 
 
@@ -51,6 +52,13 @@ def without_none(hint: Any) -> Any:
         members = [a for a in typing.get_args(hint) if a is not types.NoneType]
         return members[0] if len(members) == 1 else hint
     return hint
+
+
+def schema_at(path: str) -> dict[str, Any]:
+    """The schema of a list's items is what holds its fields."""
+    if not path.endswith("[]"):
+        return PROPERTIES["spec"] if path == "spec" else BY_PATH[path].schema
+    return typing.cast("dict[str, Any]", BY_PATH[path.removesuffix("[]")].schema["items"])
 
 
 def schema_paths(schema: dict[str, Any], path: str) -> Iterator[str]:
@@ -88,7 +96,10 @@ def test_type_and_choices_agree(path: str) -> None:
     pair = BY_PATH[path]
     schema, hint = pair.schema, pair.hint
     if schema.get("x-kubernetes-int-or-string"):
-        assert hint == int | Literal["auto"]
+        number, words = typing.get_args(hint)
+        assert number is int
+        rule = schema["x-kubernetes-validations"][0]["rule"]
+        assert all(f"self == '{word}'" in rule for word in typing.get_args(words))
     elif typing.get_origin(hint) is Literal:
         assert (schema["type"], tuple(schema["enum"])) == ("string", typing.get_args(hint))
     elif typing.get_origin(hint) is tuple:
@@ -103,22 +114,29 @@ def test_type_and_choices_agree(path: str) -> None:
 def test_bounds_agree(path: str) -> None:
     pair = BY_PATH[path]
     if pair.schema.get("x-kubernetes-int-or-string"):
+        assert not pair.schema.keys() & {"minimum", "maximum"}
         rule = pair.schema["x-kubernetes-validations"][0]["rule"]
         assert "self >= {minimum} && self <= {maximum}".format(**pair.definition.metadata) in rule
         return
     schema = pair.schema.get("items", pair.schema)
-    found = {}
+    ours = dict(pair.definition.metadata)
+    if pair.definition.name == "betas":
+        ours |= {"min_items": 2, "max_items": 2}  # its type says so
+    found = {name: pair.schema[key] for key, name in LENGTHS.items() if key in pair.schema}
+    if "pattern" in pair.definition.metadata:
+        assert pair.schema["pattern"] == f"^{pair.definition.metadata['pattern']}$"
+        found |= {name: pair.definition.metadata[name] for name in ("pattern", "words")}
     for bound, exclusive, name in (("minimum", "above", "minimum"), ("maximum", "below", "maximum")):
         if bound in schema:
             found[exclusive if schema.get(f"exclusive{bound.capitalize()}") else name] = schema[bound]
-    assert found == dict(pair.definition.metadata)
+    assert found == ours
 
 
 @pytest.mark.parametrize("path", [path for path in BY_PATH if path.startswith("spec")])
 def test_default_and_required_agree(path: str) -> None:
     pair = BY_PATH[path]
     parent, name = path.rsplit(".", 1)
-    container = PROPERTIES["spec"] if parent == "spec" else BY_PATH[parent].schema
+    container = schema_at(parent)
     required = pair.definition.default is dataclasses.MISSING
     assert (name in container.get("required", [])) == required
     if dataclasses.is_dataclass(pair.hint):
@@ -127,7 +145,9 @@ def test_default_and_required_agree(path: str) -> None:
         if default is not None and not required:
             assert default == decode(pair.hint, {}, path)
     elif not required:
-        assert pair.schema.get("default") == encode(pair.definition.default)
+        default = encode(pair.definition.default)
+        # an absent list and an empty one mean the same
+        assert pair.schema.get("default") == (None if default == [] else default)
 
 
 def test_everything_below_training_keeps_unknown_keys_so_that_the_operator_can_name_them() -> None:

@@ -71,6 +71,48 @@ def test_every_fault_of_a_manifest_is_printed(
     assert "gpt: spec.training.model.size: 'huge' is not a size of gpt" in printed
 
 
+HOST_JOB = """
+kind: DistributedTrainingJob
+metadata: {name: near}
+spec:
+  workers: 1
+  network: {hostNetwork: true}
+  template:
+    spec:
+      containers: [{name: trainer, image: mine}]
+      volumes: [{name: data, hostPath: {path: /data}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ([], ["spec.network.hostNetwork", "spec.template.spec.volumes[0].hostPath"]),
+        (["--allow", "hostPath"], ["spec.network.hostNetwork"]),
+        (["--allow", "hostPath,hostNetwork"], []),
+        (["--allow", "hostPath", "--allow", "hostNetwork"], []),
+    ],
+)
+def test_what_the_operator_allows_is_not_refused(
+    options: list[str],
+    refused: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "job.yaml").write_text(HOST_JOB)
+    assert run(monkeypatch, "check", str(tmp_path / "job.yaml"), *options) == bool(refused)
+    printed = capsys.readouterr().out
+    assert [line.split(": ")[1] for line in printed.splitlines() if "not allowed" in line] == refused
+
+
+def test_a_feature_that_no_operator_knows_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "check", str(EXAMPLES / "gpt-ddp.yaml"), "--allow", "hostpath") == 2
+    assert "--allow: hostpath is unknown; choose of hostNetwork" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
