@@ -232,7 +232,7 @@ def test_full_disk_in_the_middle_of_torch_save(
     tmp_path: Path, make_config: Make, alone: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a real one does, the disk fails inside torch's writer, which reports something else."""
-    from dtj_trainer.checkpoint.writer import Output
+    from dtj_trainer.checkpoint.disk import Output
 
     alone(make_config(tmp_path, steps=10))
     before = files(tmp_path)

@@ -8,52 +8,20 @@ from pathlib import Path
 
 import pytest
 from dtj_api.exit_codes import ExitCode
+from dtj_trainer.attempt import Attempt
 from dtj_trainer.checkpoint import layout, reader
-from dtj_trainer.checkpoint.layout import Files, Manifest
-from dtj_trainer.checkpoint.writer import Content, Directory, Output
+from dtj_trainer.checkpoint.disk import Output
+from dtj_trainer.checkpoint.writer import Directory
 from dtj_trainer.errors import TrainerError
 from dtj_trainer.shape import ModelShape, differences
 
-SHAPE = ModelShape("gpt", 2, 64, 4, 128, 256)
-
-
-def manifest(step: int, files: Files) -> Manifest:
-    return Manifest(
-        step=step,
-        attempt=0,
-        saved_at="2026-01-01T00:00:00Z",
-        model=SHAPE,
-        training={"model": {"name": "gpt"}},
-        seed=0,
-        world_size=1,
-        global_batch=8,
-        train_samples=10,
-        validation_samples=2,
-        torch="2",
-        dtj="0",
-        files=files,
-        loss=0.1 + 0.2,
-    )
-
-
-def save(directory: Directory, step: int, fail: Callable[[Output], object] | None = None) -> Path:
-    contents = [
-        Content(layout.MODEL, lambda output: output.write(b"weights" * 1000)),
-        Content(layout.OPTIMIZER, fail or (lambda output: output.write(b"optimizer" * 1000))),
-    ]
-    path, _ = directory.save(
-        step=step,
-        contents=contents,
-        manifest=lambda r: layout.to_json(manifest(step, Files(r[layout.MODEL], r[layout.OPTIMIZER]))),
-        needed=16000,
-    )
-    return path
+from tests.unit.trainer.saves import SHAPE, save
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Directory:
-    one = Directory(tmp_path / "checkpoints", attempt=0)
-    one.prepare()
+    one = Directory(tmp_path / "checkpoints", Attempt())
+    one.begin()
     return one
 
 
@@ -101,6 +69,19 @@ def test_torn_one_is_skipped_by_name_for_the_next_older(directory: Directory, da
     assert found.newest[1].step == 10
     assert [folder for folder, _ in found.skipped] == [torn]
     assert found.skipped[0][1].startswith("its ") or found.skipped[0][1].startswith("it has no ")
+
+
+def test_folder_that_another_pod_removes_while_it_is_read_is_torn(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS says it with ESTALE."""
+    folder = save(directory, 10)
+
+    def stale(path: Path, record: object) -> None:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
+
+    monkeypatch.setattr(reader, "_verify_file", stale)
+    assert reader.newest_valid(directory.path).skipped == ((folder, "it was removed while it was read"),)
 
 
 def test_folder_under_another_steps_name_is_torn(directory: Directory) -> None:
@@ -166,6 +147,7 @@ def test_leftovers_of_a_crashed_save_are_swept_and_never_read(directory: Directo
     leftover.mkdir()
     (leftover / layout.MODEL).write_bytes(b"half")
     assert reader.newest_valid(directory.path).newest is None
+    directory.begin()
     save(directory, 40)
     assert sorted(p.name for p in directory.path.iterdir()) == ["latest", "step-00000040"]
     assert (directory.path / "latest").read_text() == "step-00000040\n"
@@ -207,7 +189,7 @@ def test_retention(
 def test_folder_that_cannot_be_made_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(TrainerError, match="cannot be written") as caught:
-        Directory(tmp_path / "file" / "checkpoints", 0).prepare()
+        Directory(tmp_path / "file" / "checkpoints", Attempt()).begin()
     assert caught.value.code == ExitCode.CHECKPOINT_INVALID
 
 

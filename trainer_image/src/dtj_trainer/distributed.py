@@ -13,6 +13,7 @@ from dtj_api import environment
 from dtj_api.environment import Gang
 from dtj_api.exit_codes import ExitCode
 
+from dtj_trainer.attempt import Attempt
 from dtj_trainer.errors import TrainerError, explain
 from dtj_trainer.observe.log import Log
 from dtj_trainer.rendezvous import open_store
@@ -41,19 +42,20 @@ class World:
         """The least of each over the ranks."""
         return self._reduce(values, dist.ReduceOp.MIN)
 
-    def ask(self, flag: bool) -> Callable[[], bool]:
-        """Ask whether any rank says so; calling what is returned waits for the answer, which is the same on all ranks.
+    def ask(self, *flags: bool) -> Callable[[], list[bool]]:
+        """Ask of each flag whether any rank raises it; calling what is returned waits for the answers, which are the
+        same on all ranks.
 
         The exchange runs behind what is computed in between.
         """
         if self.control is None:
-            return lambda: flag
-        tensor = torch.tensor(float(flag))
+            return lambda: list(flags)
+        tensor = torch.tensor(flags, dtype=torch.float32)
         work = dist.all_reduce(tensor, dist.ReduceOp.MAX, group=self.control, async_op=True)
 
-        def answer() -> bool:
+        def answer() -> list[bool]:
             work.wait()
-            return bool(tensor.item() > 0)
+            return [value > 0 for value in tensor.tolist()]
 
         return answer
 
@@ -115,6 +117,7 @@ def join(timeout_seconds: int, log: Log) -> Iterator[World]:
         port=gang.master_port,
         rank=rank,
         world_size=gang.world_size,
+        attempt=Attempt.from_environment(os.environ),
         timeout=timeout_seconds,
         log=log,
     )

@@ -1,4 +1,8 @@
-"""How ranks find each other: worker 0's store, and who has come. Waits in short pieces, so that signals are heard."""
+"""How ranks find each other: worker 0's store, and who has come. Waits in short pieces, so that signals are heard.
+
+An address may lead to the store of another attempt: a pod's IP is used again, a straggler looks for a rank 0 that has
+been replaced. So each store says whose it is, and all other keys are under the token of the attempt.
+"""
 
 import socket
 import time
@@ -6,33 +10,39 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from dtj_api.exit_codes import ExitCode
-from torch._C._distributed_c10d import Store, TCPStore
+from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 
+from dtj_trainer.attempt import Attempt
 from dtj_trainer.errors import TrainerError
 from dtj_trainer.observe.log import Log
 
 RETRY_SECONDS = 0.1
 SAY_SECONDS = 10.0
+# The one key outside the prefix: the token of the attempt whose store it is
+TOKEN = "dtj/token"
 
 
-def open_store(*, address: str, port: int, rank: int, world_size: int, timeout: float, log: Log) -> Store:
-    """The store on worker 0, once every rank has reached it.
+def open_store(
+    *, address: str, port: int, rank: int, world_size: int, attempt: Attempt, timeout: float, log: Log
+) -> Store:
+    """The store on worker 0, for this attempt alone, once every rank has reached it.
 
     Raises:
-        TrainerError: RENDEZVOUS_FAILED, naming what was waited for.
+        TrainerError: RENDEZVOUS_FAILED, naming what was waited for, or that a newer attempt is there.
     """
     deadline = time.monotonic() + timeout
     if rank == 0:
-        store = _host(address, port, timeout)
+        shared = _host(address, port, timeout)
+        shared.set(TOKEN, attempt.token)
     else:
-        _wait_for_address(address, port, deadline, timeout, log)
-        store = _connect(address, port, deadline)
+        shared = _reach(address, port, attempt, deadline, timeout, log)
+    store = PrefixStore(f"dtj/{attempt.token}", shared)
     _wait_for_all(store, rank, world_size, f"{address}:{port}", deadline, timeout, log)
     store.set_timeout(timedelta(seconds=timeout))
     return store
 
 
-def _host(address: str, port: int, timeout: float) -> Store:
+def _host(address: str, port: int, timeout: float) -> TCPStore:
     try:
         # Its own client goes over the loopback: a pod's own headless name may not be in the DNS yet
         return TCPStore("localhost", port, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=timeout))
@@ -42,48 +52,64 @@ def _host(address: str, port: int, timeout: float) -> Store:
         raise TrainerError(ExitCode.RENDEZVOUS_FAILED, f"{problem}; {remedy}") from None
 
 
-def _wait_for_address(address: str, port: int, deadline: float, timeout: float, log: Log) -> None:
-    """Until something listens there. A pod's name may come into the DNS seconds after the pod."""
+def _reach(address: str, port: int, attempt: Attempt, deadline: float, timeout: float, log: Log) -> TCPStore:
+    """The store there, once it is this attempt's. A pod's name may come into the DNS seconds after the pod, and an
+    older attempt's store may be there before this one's."""
+    where = f"{address}:{port}"
+    reached: list[TCPStore] = []
     trouble = ""
 
-    def listening() -> bool:
+    def ours() -> bool:
         nonlocal trouble
         try:
-            socket.create_connection((address, port), timeout=2.0).close()
-        except OSError as error:
-            trouble = str(error)
+            store = _connect(address, port, deadline)
+            # Between the first moment it listens and this key there is nothing to know
+            token = store.get(TOKEN).decode() if store.check([TOKEN]) else None
+        except (RuntimeError, OSError) as error:
+            trouble = _short(error)
             return False
-        return True
+        if token == attempt.token:
+            reached.append(store)
+            return True
+        other = Attempt.of_token(token or "")
+        if other.replaces(attempt):
+            problem = f"the store at {where} is of attempt {other.number}, which has replaced attempt {attempt.number}"
+            raise TrainerError(ExitCode.RENDEZVOUS_FAILED, f"{problem}: see the pods of attempt {other.number}")
+        trouble = (
+            "the store there does not say yet whose it is"
+            if token is None
+            else "the store there is of another job or an older attempt"
+        )
+        return False
 
     def words() -> str:
-        return f"rank 0 at {address}:{port} (MASTER_ADDR:MASTER_PORT): {trouble}"
+        return f"rank 0 at {where} (MASTER_ADDR:MASTER_PORT): {trouble}"
 
-    _until(listening, words, deadline, timeout, log)
+    _until(ours, words, deadline, timeout, log)
+    return reached[0]
 
 
-def _connect(address: str, port: int, deadline: float) -> Store:
+def _connect(address: str, port: int, deadline: float) -> TCPStore:
+    """Raises OSError or RuntimeError. The store's own client is asked only where something listens: it waits long."""
+    socket.create_connection((address, port), timeout=2.0).close()
     remaining = timedelta(seconds=max(1.0, deadline - time.monotonic()))
-    try:
-        return TCPStore(address, port, is_master=False, wait_for_workers=False, timeout=remaining)
-    except (RuntimeError, OSError) as error:
-        problem = f"the store of rank 0 at {address}:{port} does not answer: {_short(error)}"
-        raise TrainerError(ExitCode.RENDEZVOUS_FAILED, f"{problem}; its worker's log says why") from None
+    return TCPStore(address, port, is_master=False, wait_for_workers=False, timeout=remaining)
 
 
 def _wait_for_all(
     store: Store, rank: int, world_size: int, where: str, deadline: float, timeout: float, log: Log
 ) -> None:
     def all_here() -> bool:
-        return bool(store.add("dtj/joined", 0) >= world_size)
+        return bool(store.add("joined", 0) >= world_size)
 
     def words() -> str:
-        missing = [r for r in range(world_size) if not store.check([f"dtj/joined/{r}"])]
+        missing = [r for r in range(world_size) if not store.check([f"joined/{r}"])]
         listed = ", ".join(map(str, missing[:16])) + (" …" if len(missing) > 16 else "")
         return f"{len(missing)} of {world_size} ranks to reach {where}: {listed}"
 
     try:
-        store.set(f"dtj/joined/{rank}", "1")
-        store.add("dtj/joined", 1)
+        store.set(f"joined/{rank}", "1")
+        store.add("joined", 1)
         _until(all_here, words, deadline, timeout, log)
     except RuntimeError as error:
         problem = f"lost the store of rank 0 at {where}: {_short(error)}"

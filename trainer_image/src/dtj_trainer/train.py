@@ -25,7 +25,7 @@ from dtj_trainer.shape import model_shape
 def train(
     *, config: RunConfig, dataset: Dataset, world: World, stop: StopRequest, log: Log, run_folder: RunFolder | None
 ) -> None:
-    """Train from the newest checkpoint, or from the seed, to `steps`.
+    """Train from the checkpoint that `checkpoint.resume` means, or from the seed, to `steps`.
 
     Raises:
         TrainerError: STOPPED after a signal and the save it led to; DIVERGED; what checkpoints raise.
@@ -34,15 +34,16 @@ def train(
     start = run.restore()
     stop.defer()
     for step in range(start + 1, config.training.steps + 1):
-        stopping = world.ask(stop.requested)
+        answers = world.ask(stop.requested, run.saver.late())
         run.train_step(step)
         if run.log_due(step):
             run.log_step(step)
         if run.evaluation_due(step):
             run.evaluate(step)
-        if run.saver.due(step):
+        stopping, late = answers()
+        if late or run.saver.due(step):
             run.save(step)
-        if stopping() and step < config.training.steps:
+        if stopping and step < config.training.steps:
             run.stop(step, asked_here=stop.requested)
     run.finish(max(start, config.training.steps))
 

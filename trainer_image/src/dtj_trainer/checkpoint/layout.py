@@ -4,6 +4,8 @@
                           optimizer.pt        torch.save of the optimizer's state_dict; weights_only loads it
                           manifest.json       written last: without it there is no checkpoint
 <directory>/latest                            name of the newest folder, for people
+<directory>/attempt.json                      the attempt that writes here
+<directory>/superseded-step-...               newer than the step a job was told to resume from
 <directory>/.tmp-...                          a save that has not ended
 """
 
@@ -23,6 +25,8 @@ MODEL = "model.safetensors"
 OPTIMIZER = "optimizer.pt"
 MANIFEST = "manifest.json"
 LATEST = "latest"
+ATTEMPT = "attempt.json"
+SUPERSEDED_PREFIX = "superseded-"
 TEMPORARY_PREFIX = ".tmp-"
 FOLDER = re.compile(r"step-(\d{8,})")
 

@@ -1,5 +1,6 @@
 """Finding and checking checkpoints: the newest valid one wins. Reads only; no torch."""
 
+import errno
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ def newest_first(directory: Path) -> Iterator[Path]:
     except FileNotFoundError:
         return iter(())
     except OSError as error:
-        raise _unreadable(directory, error) from None
+        raise unreadable(directory, error) from None
     return iter(sorted(folders, key=lambda path: folder_step(path.name) or 0, reverse=True))
 
 
@@ -75,7 +76,9 @@ def verify(folder: Path) -> Manifest:
         remedy = "use the trainer image that wrote it, or another checkpoint folder"
         raise TrainerError(ExitCode.CHECKPOINT_INVALID, f"checkpoint {folder}: {error}; {remedy}") from None
     except OSError as error:
-        raise _unreadable(folder, error) from None
+        if error.errno == errno.ESTALE:
+            raise TornCheckpoint("it was removed while it was read") from None
+        raise unreadable(folder, error) from None
     except ValueError:
         raise TornCheckpoint(f"its {MANIFEST} is damaged") from None
     return manifest
@@ -112,6 +115,7 @@ def _verify_file(path: Path, record: FileRecord) -> None:
         raise TornCheckpoint(f"its {path.name} has another checksum than when it was written")
 
 
-def _unreadable(path: Path, error: OSError) -> TrainerError:
+def unreadable(path: Path, error: OSError) -> TrainerError:
+    """The error for something in a checkpoint folder that is there and cannot be read."""
     words = f"checkpoint folder {path} cannot be read: {error.strerror or error}; {CHECK_VOLUME}"
     return TrainerError(ExitCode.CHECKPOINT_INVALID, words)

@@ -2,21 +2,24 @@
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
-from dtj_api import environment
 from dtj_api.exit_codes import ExitCode
 from dtj_api.fields import encode
 from dtj_api.progress import SavedCheckpoint
 from dtj_api.spec import RunConfig
 from torch import nn
 
+from dtj_trainer.attempt import Attempt
 from dtj_trainer.checkpoint import state
 from dtj_trainer.checkpoint.layout import MODEL, OPTIMIZER, FileRecord, Files, Manifest, parse, to_json
-from dtj_trainer.checkpoint.reader import newest_valid
+from dtj_trainer.checkpoint.resume import choose
+from dtj_trainer.checkpoint.schedule import Schedule
 from dtj_trainer.checkpoint.writer import Directory
 from dtj_trainer.clock import rfc3339
 from dtj_trainer.data.dataset import Dataset
@@ -51,57 +54,87 @@ class Saver:
     ) -> None:
         self.config, self.shape, self.dataset = config, shape, dataset
         self.model, self.optimizer, self.world, self.log = model, optimizer, world, log
-        self.attempt = int(os.environ.get(environment.ATTEMPT) or 0)
+        self.attempt = Attempt.from_environment(os.environ)
         self.saved: SavedCheckpoint | None = None
         self._torn: frozenset[str] = frozenset()
-        policy = config.checkpoint
-        self._every = policy.every_steps if policy else 0
-        self._keep = policy.keep_last if policy else 0
-        self._directory = Directory(Path(policy.directory), self.attempt) if policy else None
+        self._policy = config.checkpoint
+        if self._policy is not None:
+            self._directory = Directory(Path(self._policy.directory), self.attempt)
+            self._schedule = Schedule(self._policy)
 
     def restore(self) -> int:
-        """Put the newest valid checkpoint into model and optimizer of every rank. Returns its step; 0 without one.
+        """Put the checkpoint to start from into model and optimizer of every rank. Returns its step; 0 without one.
 
         Raises:
-            TrainerError: CHECKPOINT_MISMATCH or CHECKPOINT_INVALID; nothing has been written then.
+            TrainerError: CHECKPOINT_MISMATCH, CHECKPOINT_INVALID, STORAGE_FULL or FENCED; no checkpoint has been
+                touched then.
         """
-        directory = self._directory
-        if directory is None:
+        if self._policy is None:
             return 0
-        self.saved = self.world.from_rank_zero(lambda: self._find(directory))
+        optimizer_state = None
+
+        def begin() -> SavedCheckpoint | None:
+            nonlocal optimizer_state
+            saved, optimizer_state = self._begin()
+            return saved
+
+        self.saved = self.world.from_rank_zero(begin)
+        self._schedule.restart()
         if self.saved is None:
             return 0
-        folder = Path(self.saved.path)
-        optimizer_state = None
-        if self.world.rank == 0:
-            state.load_model(folder, self.model)
-            optimizer_state = state.load_optimizer(folder)
         state.share_model(self.model, self.world)
         state.share_optimizer(self.optimizer, optimizer_state, self.world)
         return self.saved.step
 
     def due(self, step: int) -> bool:
-        """Whether the policy wants a checkpoint after this step."""
-        return self._directory is not None and step % self._every == 0
+        """Whether the policy wants a checkpoint after this step, by the count of steps: the same on every rank."""
+        return self._policy is not None and self._schedule.due(step)
+
+    def late(self) -> bool:
+        """Whether the policy wants a checkpoint by the clock, which is rank 0's: False on the others."""
+        return self._policy is not None and self.world.rank == 0 and self._schedule.late()
 
     def missing(self, step: int) -> bool:
         """Whether there is no checkpoint of this step yet: at the end, and when the run is stopped."""
-        return self._directory is not None and (self.saved is None or self.saved.step != step)
+        return self._policy is not None and (self.saved is None or self.saved.step != step)
 
     def save(self, step: int, losses: Losses) -> SavedCheckpoint:
-        """Raises TrainerError: STORAGE_FULL or CHECKPOINT_INVALID on rank 0, PEER_LOST on the others."""
+        """Raises TrainerError: FENCED, STORAGE_FULL or CHECKPOINT_INVALID on rank 0, PEER_LOST on the others."""
         self.saved = self.world.from_rank_zero(lambda: self._write(step, losses))
+        self._schedule.restart()
         return self.saved
 
-    def _find(self, directory: Directory) -> SavedCheckpoint | None:
-        found = newest_valid(directory.path)
-        for folder, reason in found.skipped:
+    def _begin(self) -> tuple[SavedCheckpoint | None, dict[str, Any] | None]:
+        """Take the folder over and load what this attempt starts from, the optimizer's state still to be shared."""
+        warning = self._directory.begin()
+        if warning is not None:
+            self.log.warning("attempt_record_replaced", message=warning)
+        saved, optimizer_state = None, None
+        while saved is None and (found := self._find()) is not None:
+            folder, manifest = found
+            # A fenced writer may have withdrawn it since it was found: then look again
+            with suppress(FileNotFoundError):
+                optimizer_state = state.load_optimizer(folder)
+                state.load_model(folder, self.model)
+                saved = _describe(folder, manifest)
+        self._directory.mark_started()
+        return saved, optimizer_state
+
+    def _find(self) -> tuple[Path, Manifest] | None:
+        """The start: as `resume` has it for the job's first attempt to get here, else from the newest valid one."""
+        assert self._policy is not None
+        directory = self._directory
+        start = choose(directory.path, "auto" if directory.fence.started else self._policy.resume)
+        for folder, reason in start.skipped:
             self.log.warning("checkpoint_skipped", path=str(folder), message=f"checkpoint {folder} is torn: {reason}")
-        self._torn = frozenset(folder.name for folder, _ in found.skipped)
-        if found.newest is not None:
-            self._check_fits(*found.newest)
-        directory.prepare()
-        return None if found.newest is None else _describe(*found.newest)
+        self._torn = frozenset(folder.name for folder, _ in start.skipped)
+        if start.checkpoint is not None:
+            self._check_fits(*start.checkpoint)
+            if start.superseded:
+                directory.supersede(start.superseded, start.checkpoint[0])
+                words = f"kept as superseded-* and read no more: {', '.join(each.name for each in start.superseded)}"
+                self.log.warning("checkpoints_superseded", path=str(directory.path), message=words)
+        return start.checkpoint
 
     def _check_fits(self, folder: Path, manifest: Manifest) -> None:
         problems = differences(manifest.model, self.shape, str(folder))
@@ -118,14 +151,14 @@ class Saver:
             self.log.warning("data_changed", message=words)
 
     def _write(self, step: int, losses: Losses) -> SavedCheckpoint:
-        assert self._directory is not None
+        assert self._policy is not None
         path, text = self._directory.save(
             step=step,
             contents=state.contents(self.model, self.optimizer),
             manifest=lambda records: to_json(self._manifest(step, losses, records)),
             needed=state.size(self.model, self.optimizer),
         )
-        self._directory.retire(newest=step, keep=self._keep, torn=self._torn)
+        self._directory.retire(newest=step, keep=self._policy.keep_last, torn=self._torn)
         self._torn = frozenset()
         return _describe(path, parse(text))
 
@@ -133,7 +166,7 @@ class Saver:
         training = self.config.training
         return Manifest(
             step=step,
-            attempt=self.attempt,
+            attempt=self.attempt.number,
             saved_at=rfc3339(time.time()),
             model=self.shape,
             training=encode(training),

@@ -1,46 +1,28 @@
 """Getting a checkpoint to disk so that a crash at any moment leaves the older ones whole. No torch."""
 
-import hashlib
-import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from uuid import uuid4
 
 from dtj_api.exit_codes import ExitCode
 
-from dtj_trainer.checkpoint.layout import LATEST, MANIFEST, TEMPORARY_PREFIX, FileRecord, folder_name, folder_step
+from dtj_trainer.attempt import Attempt
+from dtj_trainer.checkpoint import disk
+from dtj_trainer.checkpoint.disk import Output
+from dtj_trainer.checkpoint.fence import Fence
+from dtj_trainer.checkpoint.layout import (
+    LATEST,
+    MANIFEST,
+    SUPERSEDED_PREFIX,
+    TEMPORARY_PREFIX,
+    FileRecord,
+    folder_name,
+    folder_step,
+)
 from dtj_trainer.errors import CHECK_VOLUME, FULL, TrainerError
-
-
-class Output:
-    """A file being written, as torch.save wants it: hashes what passes, and keeps the first OSError.
-
-    torch's own writer hides the error of a full disk behind one of its own.
-    """
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._digest = hashlib.sha256()
-        self._bytes = 0
-        self.error: OSError | None = None
-
-    def write(self, data: bytes) -> int:
-        try:
-            self._file.write(data)
-        except OSError as error:
-            self.error = self.error or error
-            raise
-        self._digest.update(data)
-        self._bytes += len(data)
-        return len(data)
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def record(self) -> FileRecord:
-        return FileRecord(self._bytes, self._digest.hexdigest())
 
 
 @dataclass(frozen=True)
@@ -52,26 +34,56 @@ class Content:
 
 
 class Directory:
-    """The folder of checkpoints, as one attempt writes to it."""
+    """The folder of checkpoints, as one attempt writes to it. Every method may raise TrainerError: FENCED."""
 
-    def __init__(self, path: Path, attempt: int) -> None:
+    def __init__(self, path: Path, attempt: Attempt) -> None:
         self.path = path
-        self.attempt = attempt
+        self.fence = Fence(path, attempt)
+        # Pods of other attempts may have the same process ids
+        self._mark = f"attempt-{attempt.number}-{uuid4().hex[:12]}"
 
-    def prepare(self) -> None:
-        """Make it, and see that it can be written: before hours of training, not after.
+    def begin(self) -> str | None:
+        """Make it, see that it can be written (before hours of training, not after), make it this attempt's, and
+        remove what crashed saves left. Returns a warning, or None.
 
         Raises:
-            TrainerError: CHECKPOINT_INVALID.
+            TrainerError: CHECKPOINT_INVALID or STORAGE_FULL.
         """
-        probe = self.path / f"{TEMPORARY_PREFIX}probe-{self.attempt}-{os.getpid()}"
+        self._probe()
+        with self._writing():
+            # Listed before the claim: what an attempt newer than this one writes is not among them
+            leftovers = list(self.path.glob(f"{TEMPORARY_PREFIX}*"))
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            probe.mkdir()
-            probe.rmdir()
-        except OSError as error:
-            if error.errno not in FULL:
-                raise self._unwritable(error) from None
+            with self._writing():
+                warning = self.fence.claim()
+        except TrainerError as error:
+            if error.code != ExitCode.STORAGE_FULL:
+                raise
+            _remove(leftovers)
+            with self._writing():
+                warning = self.fence.claim()
+        _remove(leftovers)
+        return warning
+
+    def supersede(self, newer: Iterable[Path], start: Path) -> None:
+        """Keep checkpoints newer than `start` under names that no attempt reads.
+
+        Raises:
+            TrainerError: CHECKPOINT_INVALID or STORAGE_FULL.
+        """
+        with self._writing():
+            for folder in newer:
+                self.fence.check()
+                # A fenced writer may have withdrawn it since it was listed
+                with suppress(FileNotFoundError):
+                    folder.rename(self._superseded(folder))
+            disk.sync_folder(self.path)
+        self._point_latest(start)
+
+    def mark_started(self) -> None:
+        """Note that the job has found its start. Raises TrainerError: CHECKPOINT_INVALID or STORAGE_FULL."""
+        with self._writing():
+            self.fence.mark_started()
 
     def save(
         self, *, step: int, contents: list[Content], manifest: Callable[[dict[str, FileRecord]], str], needed: int
@@ -85,26 +97,27 @@ class Directory:
             needed: bytes, as an estimate for the message of a full disk.
 
         Raises:
-            TrainerError: STORAGE_FULL or CHECKPOINT_INVALID; nothing but the temporary folder was touched, and it is
-                gone.
+            TrainerError: FENCED, STORAGE_FULL or CHECKPOINT_INVALID; nothing but the temporary folder was touched, and
+                it is gone.
         """
-        self._sweep()
-        temporary = self.path / f"{TEMPORARY_PREFIX}{folder_name(step)}-attempt-{self.attempt}-{os.getpid()}"
+        self.fence.check()
+        temporary = self._temporary(folder_name(step))
         try:
             temporary.mkdir()
-            records = {content.name: _write(temporary / content.name, content.write) for content in contents}
+            records = {content.name: disk.write(temporary / content.name, content.write) for content in contents}
             text = manifest(records)
-            _write(temporary / MANIFEST, lambda output: output.write(text.encode()))
-            _sync_folder(temporary)
-            final = self._put_in_place(temporary, step)
+            disk.write_text(temporary / MANIFEST, text)
+            disk.sync_folder(temporary)
+            final = self._publish(temporary, step, text)
         except OSError as error:
-            free = _free(self.path)
+            free = disk.free(self.path)
             shutil.rmtree(temporary, ignore_errors=True)
+            # A newer attempt removes the temporary folders of those before it
+            self.fence.check()
             raise self._explain(error, step, free, needed) from error
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
-        self._point_latest(final)
         return final, text
 
     def retire(self, *, newest: int, keep: int, torn: frozenset[str] = frozenset()) -> list[str]:
@@ -112,15 +125,16 @@ class Directory:
 
         A folder that cannot be deleted is left: a full volume is reported by the next save.
         """
-        steps = {path.name: folder_step(path.name) for path in self.path.iterdir()}
+        steps = {path.name: folder_step(path.name) for path in self._listed()}
         older = [(step, name) for name, step in steps.items() if step is not None and step <= newest]
         # What has just been written may bear the name of the torn one it replaced
         overtaken = {name for step, name in older if name in torn and step < newest}
         good = sorted((pair for pair in older if pair[1] not in overtaken), reverse=True)
         names = [name for _, name in good[keep:]] + sorted(overtaken)
         for name in names:
+            self.fence.check()
             # Out of sight at once: what a crash leaves of it must not look like a torn checkpoint
-            doomed = self.path / f"{TEMPORARY_PREFIX}old-{name}"
+            doomed = self._temporary(f"old-{name}")
             try:
                 (self.path / name).rename(doomed)
             except OSError:
@@ -128,36 +142,88 @@ class Directory:
             shutil.rmtree(doomed, ignore_errors=True)
         return names
 
-    def _sweep(self) -> None:
-        """Remove what crashed saves left; their writers are gone, or their attempt is."""
+    def _probe(self) -> None:
+        probe = self._temporary("probe")
         try:
-            for path in self.path.glob(f"{TEMPORARY_PREFIX}*"):
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink(missing_ok=True)
-        except OSError:
-            return
+            self.path.mkdir(parents=True, exist_ok=True)
+            probe.mkdir()
+            # Another attempt that begins at this moment may have removed it
+            with suppress(FileNotFoundError):
+                probe.rmdir()
+        except OSError as error:
+            if error.errno not in FULL:
+                raise self._unwritable(error) from None
 
-    def _put_in_place(self, temporary: Path, step: int) -> Path:
+    def _publish(self, temporary: Path, step: int, text: str) -> Path:
         final = self.path / folder_name(step)
-        old = self.path / f"{TEMPORARY_PREFIX}old-{final.name}-{os.getpid()}"
+        replaced = self._temporary(f"old-{final.name}")
+        self.fence.check()
         if final.exists():
             # A torn one, or one of an attempt that this one repeats. Aside first: a full folder cannot be renamed over
-            final.rename(old)
-        temporary.rename(final)
-        _sync_folder(self.path)
-        shutil.rmtree(old, ignore_errors=True)
+            final.rename(replaced)
+        try:
+            temporary.rename(final)
+            disk.sync_folder(self.path)
+            # This process may have been frozen since it looked, and a newer attempt have begun
+            self.fence.check()
+        except BaseException:
+            self._withdraw(final, text, replaced)
+            raise
+        self._point_latest(final)
+        shutil.rmtree(replaced, ignore_errors=True)
         return final
+
+    def _withdraw(self, final: Path, text: str, replaced: Path) -> None:
+        """Take back a publication, unless a newer attempt has already put its own in the place."""
+        doomed = self._temporary(f"withdrawn-{final.name}")
+        with suppress(OSError):
+            if not (final / MANIFEST).exists() or (final / MANIFEST).read_text() == text:
+                final.rename(doomed)
+        with suppress(OSError):
+            replaced.rename(final)
+        shutil.rmtree(doomed, ignore_errors=True)
+        if final.exists():
+            shutil.rmtree(replaced, ignore_errors=True)
 
     def _point_latest(self, final: Path) -> None:
         """For people only, so it never fails a save that is complete."""
-        temporary = self.path / f"{TEMPORARY_PREFIX}{LATEST}-{os.getpid()}"
+        temporary = self._temporary(LATEST)
         try:
             temporary.write_text(final.name + "\n")
             temporary.rename(self.path / LATEST)
         except OSError:
             temporary.unlink(missing_ok=True)
+
+    def _listed(self) -> list[Path]:
+        try:
+            return list(self.path.iterdir())
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def _temporary(self, name: str) -> Path:
+        return self.path / f"{TEMPORARY_PREFIX}{name}-{self._mark}"
+
+    def _superseded(self, folder: Path) -> Path:
+        """A name that is free: the same step may have been superseded before."""
+        name, number = f"{SUPERSEDED_PREFIX}{folder.name}", 1
+        while (self.path / name).exists():
+            number += 1
+            name = f"{SUPERSEDED_PREFIX}{folder.name}-{number}"
+        return self.path / name
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """For what is small: a failure says that the folder cannot be written, or is full."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in FULL:
+                raise self._unwritable(error) from None
+            problem = (
+                f"{self.path} is full: not even attempt.json can be written, {disk.free(self.path)} bytes are free"
+            )
+            remedy = "use a larger spec.checkpoint.size, or remove checkpoints you no longer need"
+            raise TrainerError(ExitCode.STORAGE_FULL, f"spec.checkpoint: {problem}; {remedy}") from None
 
     def _explain(self, error: OSError, step: int, free: int, needed: int) -> TrainerError:
         if error.errno not in FULL:
@@ -174,31 +240,11 @@ class Directory:
         return TrainerError(ExitCode.CHECKPOINT_INVALID, words)
 
 
-def _write(path: Path, write: Callable[[Output], object]) -> FileRecord:
-    with path.open("wb") as file:
-        output = Output(file)
-        try:
-            write(output)
-        except Exception:
-            if output.error is not None:
-                raise output.error from None
-            raise
-        file.flush()
-        os.fsync(file.fileno())
-    return output.record()
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _free(path: Path) -> int:
-    """Bytes free, with what the failed save has taken still taken."""
-    try:
-        return shutil.disk_usage(path).free
-    except OSError:
-        return 0
+def _remove(leftovers: Iterable[Path]) -> None:
+    """What crashed saves left; one that cannot be removed does no harm."""
+    for path in leftovers:
+        with suppress(OSError):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
