@@ -10,7 +10,7 @@ import kopf
 from dtj_api import names
 from kubernetes.aio.config import ConfigException
 
-from dtj_operator import credentials, handlers
+from dtj_operator import credentials, handlers, webhook
 from dtj_operator.cluster import Cluster
 from dtj_operator.errors import ApiError, NotFound
 from dtj_operator.progress import ProgressReader
@@ -22,6 +22,9 @@ from dtj_operator.workqueue import WorkQueue, serve
 logger = logging.getLogger("dtj_operator")
 
 CANNOT_START = 2
+# The API server takes objects nested 10,000 levels deep: one such job must not end the operator for all. Beyond 80,000
+# the C stack, of 8 MiB, is too small.
+RECURSION_LIMIT = 40_000
 
 
 def main() -> None:
@@ -31,6 +34,7 @@ def main() -> None:
     except ValueError as error:
         sys.exit(_complain(str(error)))
     _configure_logging(settings)
+    sys.setrecursionlimit(RECURSION_LIMIT)
     try:
         asyncio.run(run(settings))
     except ConfigException as error:
@@ -66,7 +70,10 @@ async def run(settings: Settings) -> None:
         workers = asyncio.create_task(serve(queue, reconciler.reconcile, workers=settings.reconcilers))
         rounds = asyncio.create_task(_resync(cluster, queue, settings))
         watches = asyncio.create_task(_watch(queue, settings))
-        done, running = await asyncio.wait({workers, rounds, watches}, return_when=asyncio.FIRST_COMPLETED)
+        tasks: set[asyncio.Task[None]] = {workers, rounds, watches}
+        if settings.webhook is not None:
+            tasks.add(asyncio.create_task(webhook.serve(cluster, settings, settings.webhook)))
+        done, running = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)

@@ -5,12 +5,14 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
+from dtj_api import names
+
 from dtj_operator.children import Object
 from dtj_operator.cluster import Cluster
 from dtj_operator.errors import AlreadyExists, Refused
 from dtj_operator.policy.decision import Decision
-from dtj_operator.policy.lifecycle import blocked
 from dtj_operator.policy.refusal import Refusal, refused
+from dtj_operator.policy.setup import blocked
 from dtj_operator.snapshot import Blocker, Job, blocker
 
 T = TypeVar("T")
@@ -36,24 +38,52 @@ class _NotAccepted(Exception):
 
 
 async def carry_out(cluster: Cluster, job: Job, decision: Decision) -> Decision:
-    """Delete, rehearse, create.
+    """Delete, rehearse, create. What earlier attempts left is deleted beside the creation, which does not wait for it.
 
     Returns:
         the decision as it came out: another one where the API server refused an object, or a name was taken.
     """
-    await _in_growing_batches(lambda pod: cluster.delete_pod(job.namespace, pod.name, pod.uid), decision.remove)
+    if decision.delete_job:
+        await cluster.delete(names.KIND, job.namespace, job.name, job.uid)
+        return decision
+    removing = asyncio.create_task(_remove(cluster, job, decision))
+    try:
+        return await _make(cluster, job, decision)
+    finally:
+        await removing
+
+
+async def _remove(cluster: Cluster, job: Job, decision: Decision) -> None:
+    await _in_growing_batches(lambda pod: cluster.delete("Pod", job.namespace, pod.name, pod.uid), decision.remove)
+    for child in decision.discard:
+        await cluster.delete(child.kind, job.namespace, child.name, child.uid)
+
+
+async def _make(cluster: Cluster, job: Job, decision: Decision) -> Decision:
     await _repair(cluster, job, decision.repair)
     try:
-        for manifest in decision.rehearse:
-            await _create(cluster, job, manifest, rehearse=True)
+        refusals = await _rehearse(cluster, job, decision.rehearse)
+        if refusals or decision.faults:
+            return refused(decision, refusals, decision.faults)
         for manifest in decision.create:
             await _create(cluster, job, manifest)
         await _in_growing_batches(lambda pod: _create(cluster, job, pod), decision.create_pods)
     except _Taken as taken:
         return blocked((taken.blocker,))
     except _NotAccepted as error:
-        return refused(decision, error.refusal)
+        return refused(decision, [error.refusal])
     return decision
+
+
+async def _rehearse(cluster: Cluster, job: Job, manifests: Iterable[Object]) -> list[Refusal]:
+    """Every object that would be refused, so that all is told at once."""
+    refusals = []
+    for manifest in manifests:
+        try:
+            await _create(cluster, job, manifest, rehearse=True)
+        except _NotAccepted as error:
+            refusals.append(error.refusal)
+    return refusals
 
 
 async def _repair(cluster: Cluster, job: Job, manifests: Iterable[Object]) -> None:

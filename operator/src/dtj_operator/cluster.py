@@ -19,7 +19,18 @@ Object = dict[str, Any]
 CALL_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=10)
 PAGE = 500
 JOBS = f"/apis/{names.API_VERSION}"
-PLURALS = {"Pod": "pods", "Service": "services", "PersistentVolumeClaim": "persistentvolumeclaims"}
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+# kind -> who brings it
+OPTIONAL_KINDS = {"PodMonitor": "install the CRDs of prometheus-operator first"}
+# kind -> where its API is, and what it is called there
+COLLECTIONS = {
+    "Pod": ("/api/v1", "pods"),
+    "Service": ("/api/v1", "services"),
+    "PersistentVolumeClaim": ("/api/v1", "persistentvolumeclaims"),
+    "NetworkPolicy": ("/apis/networking.k8s.io/v1", "networkpolicies"),
+    "PodMonitor": ("/apis/monitoring.coreos.com/v1", "podmonitors"),
+    names.KIND: (JOBS, names.PLURAL),
+}
 
 
 class Cluster:
@@ -44,8 +55,12 @@ class Cluster:
         return await self._list(f"{JOBS}{scope}/{names.PLURAL}", {})
 
     async def list_children(self, kind: str, namespace: str, job: str) -> list[Object]:
-        """Pods, services or claims with the job's label, whoever owns them. Never from a stale cache."""
-        children = await self._list(_collection(kind, namespace), {"labelSelector": f"{names.LABEL_JOB}={job}"})
+        """Objects of that kind with the job's label, whoever owns them. Never from a stale cache. A kind that the
+        cluster does not know has none."""
+        try:
+            children = await self._list(_collection(kind, namespace), {"labelSelector": f"{names.LABEL_JOB}={job}"})
+        except NotFound:
+            return []
         return [{"kind": kind, **child} for child in children]
 
     async def find(self, kind: str, namespace: str, name: str) -> Object | None:
@@ -61,17 +76,32 @@ class Cluster:
         Unknown fields are refused rather than dropped: a mistyped field of a user's template would do nothing.
         """
         query = {"fieldValidation": "Strict"} | ({"dryRun": "All"} if rehearse else {})
-        return await self._call(
-            "POST", _collection(manifest["kind"], manifest["metadata"]["namespace"]), query, manifest
-        )
-
-    async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
-        """Delete that very pod; one that is gone, or another of its name, is left alone."""
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        kind, namespace = manifest["kind"], manifest["metadata"]["namespace"]
         try:
-            await self._call("DELETE", f"{_collection('Pod', namespace)}/{name}", body=body)
+            return await self._call("POST", _collection(kind, namespace), query, manifest)
+        except NotFound as error:
+            if kind not in OPTIONAL_KINDS:
+                raise
+            raise Refused(error.status, error.reason, f"the cluster has no {kind}s: {OPTIONAL_KINDS[kind]}") from None
+
+    async def delete(self, kind: str, namespace: str, name: str, uid: str) -> None:
+        """Delete that very object; one that is gone, or another of its name, is left alone. What it owns goes later."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+            "propagationPolicy": "Background",
+        }
+        try:
+            await self._call("DELETE", f"{_collection(kind, namespace)}/{quote(name, safe='')}", body=body)
         except (NotFound, Conflict):
             return
+
+    async def get_node(self, name: str) -> Object | None:
+        try:
+            return await self._call("GET", f"/api/v1/nodes/{quote(name, safe='')}")
+        except NotFound:
+            return None
 
     async def patch_status(self, namespace: str, name: str, metadata: Mapping[str, str], status: Object) -> None:
         """Merge `status` into the job's. `metadata` holds the uid and resourceVersion that were decided on.
@@ -88,6 +118,16 @@ class Cluster:
             await self._call("POST", f"/api/v1/namespaces/{event['metadata']['namespace']}/events", body=event)
         except AlreadyExists:
             return
+
+    async def get_webhook_configuration(self, name: str) -> Object:
+        """
+        Raises:
+            NotFound: there is no ValidatingWebhookConfiguration of that name.
+        """
+        return await self._call("GET", f"{WEBHOOKS}/{quote(name, safe='')}")
+
+    async def patch_webhook_configuration(self, name: str, patch: Object) -> None:
+        await self._call("PATCH", f"{WEBHOOKS}/{quote(name, safe='')}", body=patch)
 
     async def _list(self, path: str, query: Mapping[str, str]) -> list[Object]:
         items: list[Object] = []
@@ -123,7 +163,8 @@ class Cluster:
 
 
 def _collection(kind: str, namespace: str) -> str:
-    return f"/api/v1/namespaces/{quote(namespace, safe='')}/{PLURALS[kind]}"
+    prefix, plural = COLLECTIONS[kind]
+    return f"{prefix}/namespaces/{quote(namespace, safe='')}/{plural}"
 
 
 def _error(status: int, retry_after: str | None, text: bytes) -> ApiError:

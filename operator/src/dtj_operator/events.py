@@ -9,7 +9,7 @@ from dtj_api import names
 from dtj_api.status import Condition, JobStatus
 
 from dtj_operator.snapshot import Job
-from dtj_operator.status import timestamp
+from dtj_operator.times import timestamp
 
 # A longer note is refused: https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/
 MESSAGE_LIMIT = 1024
@@ -20,20 +20,27 @@ def of_transition(job: Job, new: JobStatus, now: datetime) -> Iterator[dict[str,
     for condition in new.conditions:
         old = job.status.condition(condition.type)
         told = old is not None and (old.status, old.reason) == (condition.status, condition.reason)
-        if not told and _worth_telling(condition):
-            yield _event(job, condition, now)
+        # a second failure before the gang ran again is another one
+        again = condition.type == "Restarting" and condition.status == "True" and new.attempt != job.status.attempt
+        if (again or not told) and _worth_telling(condition):
+            yield _event(job, condition, new.attempt, now)
 
 
 def _worth_telling(condition: Condition) -> bool:
     """Everything but the quiet steps on the way."""
     quiet = {"Creating", "NotCreated", "Starting", "JobSucceeded", "JobFailed"}
-    return condition.reason not in quiet
+    # what the condition Suspended or Restarting tells already
+    followers = {("Created", "Suspended"), ("Running", "Suspended"), ("Running", "Restarting")}
+    return condition.reason not in quiet and (condition.type, condition.reason) not in followers
 
 
-def _event(job: Job, condition: Condition, now: datetime) -> dict[str, Any]:
-    fine = condition.status == "True" and condition.type != "Failed"
+def _event(job: Job, condition: Condition, attempt: int | None, now: datetime) -> dict[str, Any]:
+    bad = {"Failed", "Restarting", "Stalled"}
+    fine = (condition.status == "True") != (condition.type in bad) or condition.type == "Suspended"
     message = f"{condition.message}{_next_action(job, condition)}"
-    identity = "|".join([job.uid, condition.type, condition.status, condition.reason, condition.last_transition_time])
+    identity = "|".join(
+        [job.uid, str(attempt), condition.type, condition.status, condition.reason, condition.last_transition_time]
+    )
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -61,11 +68,12 @@ def _event(job: Job, condition: Condition, now: datetime) -> dict[str, Any]:
 
 def _next_action(job: Job, condition: Condition) -> str:
     """What the message of the condition does not say itself."""
-    if condition.status != "True" or condition.type == "Failed":
+    if condition.status != "True":
         return ""
     actions = {
         "Created": f"; watch them start: kubectl get pods -l {names.LABEL_JOB}={job.name} -w",
         "Running": f"; follow it: kubectl get dtj {job.name} -w",
+        "Restarting": f"; see what failed: kubectl get dtj {job.name} -o jsonpath='{{.status.lastFailure}}'",
         "Succeeded": f"; its logs stay until you delete it: kubectl delete dtj {job.name}",
     }
-    return actions[condition.type]
+    return actions.get(condition.type, "")

@@ -14,8 +14,9 @@ import aiohttp
 from dtj_api import names
 from dtj_api.progress import Progress, SavedCheckpoint, parse_progress
 
+from dtj_operator.pods import Pod, parse_time
 from dtj_operator.policy.evidence import termination_record
-from dtj_operator.snapshot import JobKey, Pod, parse_time
+from dtj_operator.snapshot import JobKey
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ class _Conversation:
     """With one pod."""
 
     pod_uid: str
+    pause: float
     task: "asyncio.Task[None]"
     record: Progress | None = None
 
@@ -49,8 +51,13 @@ class ProgressReader:
         self._conversations: dict[JobKey, _Conversation] = {}
         self._session: aiohttp.ClientSession | None = None
 
-    def latest(self, key: JobKey, chief: Pod | None) -> Progress | None:
-        """The newest record of worker 0, where there is one. From now on it is asked while its trainer runs."""
+    def latest(self, key: JobKey, chief: Pod | None, pause: float | None = None) -> Progress | None:
+        """The newest record of worker 0, where there is one. From now on it is asked while its trainer runs.
+
+        Args:
+            pause: seconds between two questions, where the job says so.
+        """
+        pause = pause or self._pause
         if chief is None or not chief.trainer_running or not chief.ip or not chief.metrics_port:
             self.forget(key)
             return final_record(chief) if chief is not None else None
@@ -58,7 +65,8 @@ class ProgressReader:
         if known is None or known.pod_uid != chief.uid:
             self.forget(key)
             task = asyncio.create_task(self._keep_asking(key, _url(chief.ip, chief.metrics_port)))
-            known = self._conversations[key] = _Conversation(chief.uid, task)
+            known = self._conversations[key] = _Conversation(chief.uid, pause, task)
+        known.pause = pause
         return known.record
 
     def forget(self, key: JobKey) -> None:
@@ -79,7 +87,7 @@ class ProgressReader:
             if record is not None and record != conversation.record:
                 conversation.record = record
                 self._changed(key)
-            await asyncio.sleep(self._pause)
+            await asyncio.sleep(conversation.pause)
 
     async def _ask(self, key: JobKey, url: str) -> Progress | None:
         try:

@@ -2,7 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
+
+from dtj_api.template import HOST_FEATURES
 
 T = TypeVar("T")
 
@@ -11,11 +14,31 @@ LOG_FORMATS = ("text", "json")
 
 
 @dataclass(frozen=True)
+class Webhook:
+    """
+    Attributes:
+        port: where it listens.
+        hosts: DNS names and addresses it is called by, for the certificate it makes.
+        configuration: the ValidatingWebhookConfiguration that is to trust that certificate.
+        certificates: folder of tls.crt and tls.key that others renew; then neither of the two above is needed.
+    """
+
+    port: int
+    hosts: tuple[str, ...] = ()
+    configuration: str = ""
+    certificates: Path | None = None
+
+
+@dataclass(frozen=True)
 class Settings:
     """
     Attributes:
         trainer_image: image of workers with `training`, where their template names none.
         namespaces: whose jobs to run; empty means every namespace.
+        allow: what of their nodes jobs may use: some of dtj_api.template.HOST_FEATURES.
+        scraper_namespaces: from where metrics are scraped; empty means every namespace.
+        own_namespace: where the operator itself runs, if it runs in a cluster.
+        webhook: how jobs are checked at admission; None for not at all.
         liveness_port: where /healthz is served; None for nowhere.
         progress_seconds: pause between two looks at a running job's progress.
         reconcilers: jobs worked on at the same time.
@@ -26,8 +49,12 @@ class Settings:
 
     trainer_image: str
     namespaces: tuple[str, ...] = ()
+    allow: frozenset[str] = frozenset()
+    scraper_namespaces: tuple[str, ...] = ()
+    own_namespace: str = ""
     log_level: str = "info"
     log_format: str = "text"
+    webhook: Webhook | None = None
     liveness_port: int | None = None
     progress_seconds: float = 3.0
     reconcilers: int = 8
@@ -43,13 +70,16 @@ class Settings:
             raise ValueError(
                 "DTJ_TRAINER_IMAGE is not set: set it to the image of the built-in trainer, such as dtj-trainer:0.1.0"
             )
-        namespaces = (name.strip() for name in environ.get("DTJ_NAMESPACES", "").split(","))
         port = environ.get("DTJ_LIVENESS_PORT", "").strip()
         return cls(
             trainer_image=image,
-            namespaces=tuple(name for name in namespaces if name),
+            namespaces=_names(environ, "DTJ_NAMESPACES"),
+            allow=_features(environ, "DTJ_ALLOW"),
+            scraper_namespaces=_names(environ, "DTJ_SCRAPER_NAMESPACES"),
+            own_namespace=environ.get("DTJ_OPERATOR_NAMESPACE", "").strip(),
             log_level=_choice(environ, "DTJ_LOG_LEVEL", LOG_LEVELS, cls.log_level),
             log_format=_choice(environ, "DTJ_LOG_FORMAT", LOG_FORMATS, cls.log_format),
+            webhook=_webhook(environ),
             liveness_port=_number(environ, "DTJ_LIVENESS_PORT", int, 0) if port else None,
             progress_seconds=_number(environ, "DTJ_PROGRESS_SECONDS", float, cls.progress_seconds),
             reconcilers=_number(environ, "DTJ_RECONCILERS", int, cls.reconcilers),
@@ -57,6 +87,37 @@ class Settings:
             settle_seconds=_number(environ, "DTJ_SETTLE_SECONDS", float, cls.settle_seconds),
             claim_seconds=_number(environ, "DTJ_CLAIM_SECONDS", float, cls.claim_seconds),
         )
+
+
+def _names(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
+    listed = (part.strip() for part in environ.get(name, "").split(","))
+    return tuple(part for part in listed if part)
+
+
+def _features(environ: Mapping[str, str], name: str) -> frozenset[str]:
+    given = frozenset(_names(environ, name))
+    if unknown := sorted(given - set(HOST_FEATURES)):
+        raise ValueError(f"{name} names {', '.join(unknown)}: choose of {', '.join(HOST_FEATURES)}")
+    return given
+
+
+def _webhook(environ: Mapping[str, str]) -> Webhook | None:
+    if not environ.get("DTJ_WEBHOOK_PORT", "").strip():
+        return None
+    port = _number(environ, "DTJ_WEBHOOK_PORT", int, 0)
+    if port > 65535:
+        raise ValueError(f"DTJ_WEBHOOK_PORT={port} is no port: choose one from 1 to 65535")
+    if folder := environ.get("DTJ_WEBHOOK_CERT_DIR", "").strip():
+        return Webhook(port, certificates=Path(folder))
+    hosts = _names(environ, "DTJ_WEBHOOK_HOST")
+    configuration = environ.get("DTJ_WEBHOOK_CONFIGURATION", "").strip()
+    for name, given, what in (
+        ("DTJ_WEBHOOK_HOST", hosts, "the name of its service, such as dtj-webhook.dtj-system.svc"),
+        ("DTJ_WEBHOOK_CONFIGURATION", configuration, "the name of its ValidatingWebhookConfiguration"),
+    ):
+        if not given:
+            raise ValueError(f"DTJ_WEBHOOK_PORT is set but not {name}: set it to {what}, or set DTJ_WEBHOOK_CERT_DIR")
+    return Webhook(port, hosts, configuration)
 
 
 def _choice(environ: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:

@@ -3,37 +3,77 @@
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from dtj_api.progress import Progress
-from dtj_api.status import Condition, JobStatus, StatusProgress, Workers, encode_status
+from dtj_api.status import Attempt, Condition, JobStatus, StatusProgress, Workers, encode_status
 
-from dtj_operator.policy.decision import Decision, Finding
+from dtj_operator.policy.decision import Begin, Decision, End, Finding
+from dtj_operator.policy.restart import furthest
 from dtj_operator.snapshot import World
+from dtj_operator.times import duration, precise, timestamp
+
+MOST_ATTEMPTS = 10
+# as the CRD has it
+LONGEST_MESSAGE = 1024
 
 
 def report(world: World, decision: Decision, now: datetime) -> JobStatus:
     """The status that `decision` makes of the job's."""
     old = world.job.status
     status = replace(old, observed_generation=world.job.generation, phase=decision.phase or old.phase)
-    if decision.accept is not None:
-        gang = decision.accept
-        status = replace(
-            status,
-            attempt=world.job.attempt,
-            world_size=gang.world_size,
-            workers=Workers(gang.workers),
-            start_time=old.start_time or timestamp(now),
-        )
     if not old.finished and status.workers is not None:
-        status = replace(status, workers=_count(world, status.workers.desired, ending=_ends(decision)))
+        stopped = decision.finishes or decision.phase == "Suspended"
+        status = replace(status, workers=_count(world, status.workers.desired, stopped=stopped))
+    status = _with_progress(status, world.progress)
+    if decision.end is not None:
+        status = _end(status, decision.end, world, now)
+    if decision.begin is not None:
+        status = _begin(status, decision.begin, now)
+    if decision.recent_restarts is not None:
+        status = replace(status, recent_restarts=decision.recent_restarts)
     for finding in decision.findings:
         status = _with_condition(status, finding, now, world.job.generation)
-    status = _with_progress(status, world.progress)
-    if _ends(decision):
-        status = replace(_without_time_left(status), completion_time=timestamp(now))
-    return status
+    if status.phase == "Pending" and status.is_true("Restarting"):
+        status = replace(status, phase="Restarting")
+    if decision.finishes:
+        status = replace(status, completion_time=timestamp(now))
+    return _without_time_left(status) if status.phase in ("Succeeded", "Failed", "Suspended") else status
+
+
+def _begin(status: JobStatus, begin: Begin, now: datetime) -> JobStatus:
+    attempts = (*status.attempts, Attempt(begin.attempt, precise(now)))[-MOST_ATTEMPTS:]
+    return replace(
+        status,
+        attempt=begin.attempt,
+        attempts=attempts,
+        restarts=(status.restarts or 0) + (0 if begin.resets_start else 1),
+        workers=Workers(begin.workers, summary=f"0/{begin.workers}"),
+        world_size=begin.world_size,
+        start_time=timestamp(now) if begin.resets_start else status.start_time,
+        first_step_time=None,
+    )
+
+
+def _end(status: JobStatus, end: End, world: World, now: datetime) -> JobStatus:
+    failure = end.failure or status.last_failure
+    if not status.attempts:
+        return replace(status, last_failure=failure)
+    step, checkpoint_step = furthest(world)
+    last = replace(
+        status.attempts[-1],
+        end_time=precise(now),
+        reason=end.reason,
+        message=_cut(end.message),
+        step=step,
+        checkpoint_step=checkpoint_step,
+    )
+    return replace(status, attempts=(*status.attempts[:-1], last), last_failure=failure)
+
+
+def _cut(message: str) -> str:
+    return message if len(message) <= LONGEST_MESSAGE else message[: LONGEST_MESSAGE - 4] + " ..."
 
 
 def merge_patch(old: Mapping[str, Any], status: JobStatus) -> dict[str, Any]:
@@ -41,39 +81,13 @@ def merge_patch(old: Mapping[str, Any], status: JobStatus) -> dict[str, Any]:
     return _difference(old, encode_status(status))
 
 
-def timestamp(time: datetime) -> str:
-    """RFC 3339, UTC, whole seconds."""
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def duration(seconds: float) -> str:
-    """For people.
-
-    >>> duration(80), duration(5), duration(7260), duration(200000)
-    ('1m20s', '5s', '2h1m', '2d7h')
-    """
-    whole = round(seconds)
-    minutes, second = divmod(whole, 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    if days:
-        return f"{days}d{hour}h"
-    if hours:
-        return f"{hours}h{minute}m"
-    return f"{minutes}m{second}s" if minutes else f"{second}s"
-
-
-def _ends(decision: Decision) -> bool:
-    return decision.phase in ("Succeeded", "Failed")
-
-
-def _count(world: World, desired: int, *, ending: bool) -> Workers:
+def _count(world: World, desired: int, *, stopped: bool) -> Workers:
     """With the verdict the rest of the gang is stopped: counted as such at once, the status is then left alone."""
     pods = world.pods.values()
-    ready = 0 if ending else sum(pod.trainer_ready for pod in pods)
+    ready = 0 if stopped else sum(pod.trainer_ready for pod in pods)
     return Workers(
         desired=desired,
-        active=0 if ending else sum(not pod.failed and not pod.ended for pod in pods),
+        active=0 if stopped else sum(not pod.failed and not pod.ended for pod in pods),
         ready=ready,
         succeeded=sum(pod.succeeded for pod in pods),
         failed=sum(pod.failed for pod in pods),
@@ -112,13 +126,12 @@ def _with_progress(status: JobStatus, progress: Progress | None) -> JobStatus:
         eta=None if left is None else duration(left),
         last_step_time=progress.last_step_time,
     )
-    status = replace(
+    return replace(
         status,
         progress=shown,
         checkpoint=progress.checkpoint or status.checkpoint,
         first_step_time=status.first_step_time or progress.first_step_time,
     )
-    return _without_time_left(status) if status.phase in ("Succeeded", "Failed") else status
 
 
 def _without_time_left(status: JobStatus) -> JobStatus:

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from dtj_operator.pods import ContainerEnd, Pod
 from dtj_operator.settings import Settings
-from dtj_operator.snapshot import ContainerEnd, Pod
 
 NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 SETTINGS = Settings(trainer_image="trainer:1", settle_seconds=3.0, claim_seconds=5.0, progress_seconds=3.0)

@@ -13,6 +13,9 @@ from dtj_operator.errors import AlreadyExists, Conflict, NotFound, Refused
 NAMESPACE = "ml"
 
 
+READY_NODE: Object = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+
+
 class Killed(BaseException):
     """The operator's process ended here."""
 
@@ -23,6 +26,7 @@ class MemoryCluster(Cluster):
     Attributes:
         die_after: number of the write after which the operator is killed; None for never.
         refuse: kind -> what the API server says to such an object.
+        slow_to_end: deleted pods stay, as they do while they end.
     """
 
     def __init__(self) -> None:
@@ -32,6 +36,7 @@ class MemoryCluster(Cluster):
         self.writes = 0
         self.die_after: int | None = None
         self.refuse: dict[str, Refused] = {}
+        self.slow_to_end = False
         self._numbers = itertools.count(1)
 
     # the operator's side
@@ -64,11 +69,18 @@ class MemoryCluster(Cluster):
             self._wrote()
         return manifest
 
-    async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
-        found = self.objects.get(("Pod", name))
-        if found is not None and found["metadata"]["uid"] == uid:
-            del self.objects["Pod", name]
-            self._wrote()
+    async def delete(self, kind: str, namespace: str, name: str, uid: str) -> None:
+        found = self.objects.get((kind, name))
+        if found is None or found["metadata"]["uid"] != uid:
+            return
+        if kind == "Pod" and self.slow_to_end:
+            found["metadata"]["deletionTimestamp"] = "2036-01-01T00:00:00Z"
+        else:
+            del self.objects[kind, name]
+        self._wrote()
+
+    async def get_node(self, name: str) -> Object | None:
+        return copy.deepcopy(self.objects.get(("Node", name), READY_NODE))
 
     async def patch_status(self, namespace: str, name: str, metadata: Mapping[str, str], status: Object) -> None:
         job = self.objects.get((names.KIND, name))
@@ -103,6 +115,13 @@ class MemoryCluster(Cluster):
 
     def submit(self, name: str, spec: Any) -> Object:
         return self.put({"apiVersion": names.API_VERSION, "kind": names.KIND, "metadata": {"name": name}, "spec": spec})
+
+    def edit(self, name: str, **fields: Any) -> None:
+        """Change fields of a job's spec."""
+        job = self.objects[names.KIND, name]
+        job["spec"] = {**job["spec"], **fields}
+        job["metadata"]["generation"] += 1
+        self._touch(job)
 
     def of_kind(self, kind: str) -> list[Object]:
         return [o for (its_kind, _), o in sorted(self.objects.items()) if its_kind == kind]

@@ -1,53 +1,20 @@
-"""children/: what is made for a job, field by field, and what of the user's template is left alone."""
+"""children/pod.py: a worker's pod in full, and what of the user's template is left alone."""
 
 import json
-from typing import Any
 
 import pytest
-from dtj_api import names
-from dtj_api.validation import load_job_spec
 from dtj_operator import children
-from dtj_operator.children import Blueprint, claim, pod, service, shape
+from dtj_operator.children import pod
 
+from tests.unit.operator.blueprints import OWNER, Object, blueprint, template, trainer_of, variables
 from tests.unit.operator.builders import SCRIPT, TRAINING
-
-Object = dict[str, Any]
-
-
-def blueprint(**spec: Any) -> Blueprint:
-    return Blueprint("ml", "gpt", "uid-1", 0, load_job_spec({"workers": 2, **spec}), "trainer:1")
-
-
-def template(container: Object | None = None, metadata: Object | None = None, **spec: Any) -> Object:
-    trainer = {"name": "trainer", "image": "mine:1", **(container or {})}
-    return {"metadata": metadata or {}, "spec": {"containers": [trainer], **spec}}
-
-
-def trainer_of(built: Object) -> Object:
-    found: Object = next(c for c in built["spec"]["containers"] if c["name"] == "trainer")
-    return found
-
-
-def variables(built: Object) -> dict[str, str]:
-    return {v["name"]: v["value"] for v in trainer_of(built)["env"] if "value" in v}
-
-
-OWNER = {
-    "apiVersion": "dtj.dev/v1alpha1",
-    "kind": "DistributedTrainingJob",
-    "name": "gpt",
-    "uid": "uid-1",
-    "controller": True,
-    "blockOwnerDeletion": True,
-}
 
 
 def test_script_pod_in_full() -> None:
     given = template(
         {"command": ["python", "x.py"], "env": [{"name": "MINE", "value": "1"}]},
-        {"labels": {"team": "a", names.LABEL_JOB: "forged"}, "annotations": {"note": "kept"}},
+        {"labels": {"team": "a"}, "annotations": {"note": "kept"}},
         nodeSelector={"disk": "ssd"},
-        restartPolicy="Always",
     )
     assert pod.build(blueprint(template=given), 1) == {
         "apiVersion": "v1",
@@ -91,6 +58,8 @@ def test_script_pod_in_full() -> None:
                         {"name": "PET_MASTER_PORT", "value": "29500"},
                         {"name": "RANK", "value": "1"},
                         {"name": "LOCAL_RANK", "value": "0"},
+                        {"name": "PET_RDZV_ID", "value": "uid-1-0"},
+                        {"name": "DTJ_RENDEZVOUS_TOKEN", "value": "uid-1-0"},
                         {"name": "DTJ_JOB", "value": "gpt"},
                         {"name": "DTJ_NAMESPACE", "value": "ml"},
                         {"name": "DTJ_ATTEMPT", "value": "0"},
@@ -196,10 +165,10 @@ def test_who_mounts_the_checkpoints(spec: Object, on_worker: list[bool]) -> None
 
 def test_mounts_of_the_users_own_are_not_covered() -> None:
     given = template(
-        {"volumeMounts": [{"name": "big", "mountPath": "/tmp/"}, {"name": "nfs", "mountPath": "/checkpoints"}]},
+        {"volumeMounts": [{"name": "big", "mountPath": "/tmp/"}, {"name": "nfs", "mountPath": "/dev/shm"}]},
         volumes=[{"name": "big", "emptyDir": {}}, {"name": "nfs", "nfs": {}}],
     )
-    built = pod.build(blueprint(template=given, checkpoint={"claimName": "mine"}), 0)
+    built = pod.build(blueprint(training=TRAINING, template=given), 0)
     assert len(trainer_of(built)["volumeMounts"]) == 2
     assert len(built["spec"]["volumes"]) == 2
 
@@ -216,53 +185,15 @@ def test_only_the_trainer_container_learns_its_rank() -> None:
     assert variables(built)["RANK"] == "0"
 
 
-def test_service() -> None:
-    built = service.build(blueprint(template=SCRIPT))
-    assert built["metadata"]["name"] == "gpt-0"
-    assert built["metadata"]["ownerReferences"] == [OWNER]
-    assert built["spec"] == {
-        "clusterIP": "None",
-        "publishNotReadyAddresses": True,
-        "selector": {"dtj.dev/job": "gpt", "dtj.dev/attempt": "0"},
-        "ports": [{"name": "master", "port": 29500}, {"name": "metrics", "port": 9464}],
-    }
-
-
-def test_claim() -> None:
-    built = claim.build(blueprint(template=SCRIPT, checkpoint={"size": "10Gi"}))
-    assert built is not None
-    assert built["metadata"]["name"] == "gpt-checkpoints"
-    assert "dtj.dev/attempt" not in built["metadata"]["labels"], "it outlives attempts"
-    assert built["spec"] == {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "10Gi"}}}
-    assert claim.build(blueprint(template=SCRIPT, checkpoint={"claimName": "mine"})) is None
-    assert claim.build(blueprint(template=SCRIPT)) is None
-
-
-@pytest.mark.parametrize(
-    ("given", "path"),
-    [
-        ({"spec": {"containers": {}}}, "spec.template.spec.containers"),
-        ({"spec": {"containers": ["x"]}}, "spec.template.spec.containers[0]"),
-        ({"spec": []}, "spec.template.spec"),
-        ({"metadata": "x"}, "spec.template.metadata"),
-        ({"metadata": {"labels": ["a"]}}, "spec.template.metadata.labels"),
-        ({"spec": {"volumes": {"name": "x"}}}, "spec.template.spec.volumes"),
-        ({"spec": {"containers": [{"env": {"A": "1"}}]}}, "spec.template.spec.containers[0].env"),
-        ({"spec": {"containers": [{"env": [{"name": 1}]}]}}, "spec.template.spec.containers[0].env[0].name"),
-        ({"spec": {"containers": [{"volumeMounts": [{"mountPath": 1}]}]}},
-         "spec.template.spec.containers[0].volumeMounts[0].mountPath"),
-        ({"spec": {"containers": [{"securityContext": {"capabilities": {"add": "ALL"}}}]}},
-         "spec.template.spec.containers[0].securityContext.capabilities.add"),
-    ],
-)  # fmt: skip
-def test_a_template_of_the_wrong_form_is_told_by_its_path(given: Object, path: str) -> None:
-    assert [fault.path for fault in shape.faults(given)] == [path]
-
-
 def test_nulls_in_a_template_are_as_good_as_nothing() -> None:
     given = {
         "metadata": None,
         "spec": {"containers": [{"name": "trainer", "image": "x", "env": None}], "volumes": None},
     }
-    assert not list(shape.faults(given))
     assert variables(pod.build(blueprint(template=given), 0))["RANK"] == "0"
+
+
+def test_attempts_and_jobs_of_one_name_share_no_token() -> None:
+    first, second = (variables(pod.build(blueprint(attempt, template=SCRIPT), 0)) for attempt in (0, 1))
+    assert first["DTJ_RENDEZVOUS_TOKEN"] == first["PET_RDZV_ID"] == "uid-1-0"
+    assert second["DTJ_RENDEZVOUS_TOKEN"] == second["PET_RDZV_ID"] == "uid-1-1"

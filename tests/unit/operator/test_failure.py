@@ -4,16 +4,16 @@ import json
 from datetime import timedelta
 
 import pytest
-from dtj_operator.policy.failure import Settling, Verdict, judge
-from dtj_operator.snapshot import ContainerEnd, Pod, Waiting
+from dtj_operator.pods import ContainerEnd, Node, Pod, Waiting
+from dtj_operator.policy.failure import Patience, Settling, Verdict, judge
 
 from tests.unit.operator.builders import NOW, ago, failed, pod, succeeded
 
-SETTLE = 3.0
+PATIENCE = Patience(settle_seconds=3.0, lost_node_seconds=30.0)
 
 
-def verdict(*pods: Pod, workers: int = 2) -> Verdict | Settling | None:
-    return judge({p.worker: p for p in pods}, range(workers), NOW, SETTLE)
+def verdict(*pods: Pod, workers: int = 2, nodes: tuple[Node, ...] = ()) -> Verdict | Settling | None:
+    return judge({p.worker: p for p in pods}, range(workers), NOW, PATIENCE, {node.name: node for node in nodes})
 
 
 def record(
@@ -70,8 +70,25 @@ CASES = {
     ),
     "an eviction through the API": (
         [pod(0), failed(1, 143, deletion_due=ago(0), disruption="EvictionByEvictionAPI")],
-        "Evicted",
-        "was deleted (Evicted)",
+        "Drained",
+        "was deleted (Drained) and exited with 143",
+    ),
+    "a shutdown of its node": (
+        [pod(0), pod(1, phase="Failed", reason="Terminated", message="imminent node shutdown",
+                     disruption="TerminationByKubelet")],
+        "NodeShutdown",
+        "was ended by its node (Terminated): imminent node shutdown",
+    ),
+    "where an exception was raised": (
+        [pod(0), failed(1, 1, message='Traceback\n  File "/a/train.py", line 7, in main\n  File "/a/data.py", '
+                                      'line 31, in load\nValueError: no data\n')],
+        "Error",
+        "exited with 1: ValueError: no data (/a/data.py:31 in load);",
+    ),
+    "a script that lost its peer is never the cause while there is one": (
+        [failed(0, 1, 9, message="RuntimeError: [gloo] Connection closed by peer [10.0.0.2]:1234"), failed(1, 3, 8)],
+        "Error",
+        "worker 1",
     ),
     "a preemption": (
         [pod(0), failed(1, 143, disruption="PreemptionByScheduler")],
@@ -141,7 +158,7 @@ def test_verdict(pods: list[Pod], reason: str, words: str) -> None:
     found = verdict(*pods)
     assert isinstance(found, Verdict), found
     assert found.reason == reason
-    assert words in found.message
+    assert words in f"{found.story}; {found.remedy}"
 
 
 WAITING = {
@@ -184,5 +201,60 @@ def test_nothing_failed(pods: list[Pod]) -> None:
 def test_any_last_words_are_survived_and_bounded(message: str) -> None:
     found = verdict(pod(0), failed(1, 1, built_in=True, message=message))
     assert isinstance(found, Verdict)
-    assert len(found.message) < 1024
-    assert found.message.isprintable()
+    assert len(found.story) < 1024
+    assert found.story.isprintable()
+
+
+def down(name: str, seconds: float) -> Node:
+    return Node(name, {"Ready": "Unknown"}, unready_since=ago(seconds))
+
+
+LOST = {
+    "its node is away for long": ([pod(1)], [down("n1", 31)], "NodeLost"),
+    "not for long yet": ([pod(1)], [down("n1", 10)], Settling(20.0)),
+    "its node was deleted": ([pod(1)], [Node("n1", gone=True)], "NodeLost"),
+    "its node is well": ([pod(1)], [Node("n1", {"Ready": "True"})], None),
+    "a pod that never started on a node that is away": (
+        [pod(1, phase="Pending", trainer_running=False, trainer_ready=False)],
+        [down("n1", 31)],
+        "NodeLost",
+    ),
+    "deleted, its node away: not longer than either": (
+        [pod(1, deletion_due=NOW + timedelta(seconds=300), disruption="DeletionByTaintManager")],
+        [down("n1", 31)],
+        "NodeLost",
+    ),
+    "it succeeded before": ([succeeded(1)], [down("n1", 31)], None),
+}
+
+
+@pytest.mark.parametrize(("pods", "nodes", "expected"), LOST.values(), ids=LOST.keys())
+def test_a_lost_node_is_given_up_in_bounded_time(
+    pods: list[Pod], nodes: list[Node], expected: str | Settling | None
+) -> None:
+    found = verdict(pod(0), *pods, nodes=tuple(nodes))
+    assert (found.reason if isinstance(found, Verdict) else found) == expected
+    assert not isinstance(found, Verdict) or found.disrupted
+
+
+def test_the_verdict_names_rank_code_node_and_how_the_others_ended() -> None:
+    found = verdict(failed(0, 201, 5, built_in=True), failed(1, 1, 9, built_in=True, message=record(139, "SIGSEGV")))
+    assert isinstance(found, Verdict)
+    assert (found.worker, found.rank, found.exit_code, found.pod and found.pod.node) == (1, 3, 139, "n1")
+    assert found.evidence == ("worker 0 (pod gpt-0-0, node n0) exited with 201 (PeerLost)",)
+
+
+RANKS = {
+    "one process a pod: the worker's": ("ValueError: x", 1, 1),
+    "by the prefix of torchrun": ("[rank3]: ValueError: x", 2, 3),
+    "by the table of torchrun": ("Root Cause:\n  rank      : 2 (local_rank: 0)\n", 2, 2),
+    "of another pod it is none": ("[rank0]: ValueError: x", 2, None),
+    "nobody says": ("boom", 2, None),
+}
+
+
+@pytest.mark.parametrize(("message", "processes", "rank"), RANKS.values(), ids=RANKS.keys())
+def test_the_rank_of_a_script(message: str, processes: int, rank: int | None) -> None:
+    found = verdict(pod(0), failed(1, 1, message=message, processes=processes))
+    assert isinstance(found, Verdict)
+    assert found.rank == rank

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from dtj_api.status import Condition, JobStatus, Workers, encode_status
+from dtj_operator.pods import Pod, Waiting
 from dtj_operator.policy.decision import Decision
 from dtj_operator.policy.lifecycle import decide
-from dtj_operator.snapshot import Blocker, Job, Pod, Waiting, World
+from dtj_operator.snapshot import Blocker, Job, World
 
 from tests.unit.operator.builders import NOW, SCRIPT, SETTINGS, TRAINING, failed, pod, succeeded
 
@@ -39,6 +40,10 @@ FULL = {
 }
 
 
+GOOD = {"workers": 2, "template": SCRIPT}
+NEVER_AGAIN = {**GOOD, "restart": {"policy": "Never"}}
+
+
 def job(spec: Any, status: JobStatus | None = None) -> Job:
     status = status or JobStatus()
     return Job("ml", "gpt", "uid-1", 1, "1", spec, status, encode_status(status))
@@ -63,7 +68,7 @@ def test_any_value_at_any_place_of_a_spec_gets_an_answer(wrong: Any) -> None:
         target[place[-1]] = wrong
         decision = decide(World(job(spec), user_claim=True), NOW, SETTINGS)
         assert decision.phase in ("Invalid", "Pending"), place
-        assert (decision.accept is None) == (decision.phase == "Invalid"), place
+        assert (decision.begin is None) == (decision.phase == "Invalid"), place
 
 
 @pytest.mark.parametrize("spec", [None, [], "x", 3, {}, {"template": 3}, {"workers": 1, "template": {}}])
@@ -86,10 +91,11 @@ def status(**conditions: str) -> JobStatus:
 
 
 def test_a_created_gang_is_followed_whatever_its_spec_says_now() -> None:
-    world = World(job({"workers": 7}, status(Created="GangCreated")), pods={0: pod(0), 1: pod(1)})
-    decision = decide(world, NOW, SETTINGS)
-    assert decision.phase == "Running"
-    assert not decision.create_pods
+    for spec in ({"workers": 7}, GOOD):
+        world = World(job(spec, status(Created="GangCreated")), pods={0: pod(0), 1: pod(1)})
+        decision = decide(world, NOW, SETTINGS)
+        assert decision.phase == "Running"
+        assert not decision.create_pods
 
 
 GANGS: dict[str, tuple[list[Pod], str, str]] = {
@@ -105,7 +111,7 @@ GANGS: dict[str, tuple[list[Pod], str, str]] = {
     "one lacks a secret": (
         [pod(0), pod(1, trainer_running=False, waiting=(Waiting("t", "i", "CreateContainerConfigError", "secret"),))],
         "Pending",
-        "ContainerNotCreated",
+        "ContainerConfigError",
     ),
     "one failed": ([pod(0), failed(1, 1)], "Failed", "Error"),
 }
@@ -113,7 +119,7 @@ GANGS: dict[str, tuple[list[Pod], str, str]] = {
 
 @pytest.mark.parametrize(("pods", "phase", "reason"), GANGS.values(), ids=GANGS.keys())
 def test_phase_of_a_created_gang(pods: list[Pod], phase: str, reason: str) -> None:
-    world = World(job({}, status(Created="GangCreated")), pods={p.worker: p for p in pods})
+    world = World(job(NEVER_AGAIN, status(Created="GangCreated")), pods={p.worker: p for p in pods})
     decision = decide(world, NOW, SETTINGS)
     assert decision.phase == phase
     assert decision.findings[-1].reason == reason

@@ -2,8 +2,9 @@
 
 import pytest
 from dtj_api.status import Condition, JobStatus
+from dtj_operator.pods import Pod, Waiting
 from dtj_operator.policy.placement import obstacle
-from dtj_operator.snapshot import Job, Pod, Waiting, World
+from dtj_operator.snapshot import Job, World
 
 from tests.unit.operator.builders import pod
 
@@ -40,7 +41,7 @@ CASES = {
     ),
     "a secret that is not there": (
         world(starting(0, "CreateContainerConfigError", 'secret "x" not found')),
-        "ContainerNotCreated",
+        "ContainerConfigError",
         'CreateContainerConfigError: secret "x" not found; make what it names',
     ),
     "no node": (

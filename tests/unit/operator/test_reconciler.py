@@ -10,15 +10,17 @@ import pytest
 from dtj_api import names
 from dtj_api.progress import Progress
 from dtj_operator.errors import Refused
+from dtj_operator.pods import Pod
 from dtj_operator.reconciler import Reconciler
-from dtj_operator.snapshot import JobKey, Pod
+from dtj_operator.snapshot import JobKey
 from dtj_operator.workqueue import Requeue
 
 from tests.unit.operator.builders import NOW, SCRIPT, SETTINGS, TRAINING
 from tests.unit.operator.memory_cluster import NAMESPACE, Killed, MemoryCluster
 
 KEY = JobKey(NAMESPACE, "gpt")
-GANG = {"workers": 3, "template": SCRIPT, "checkpoint": {"size": "1Gi"}}
+AGAIN = {"workers": 3, "template": SCRIPT, "checkpoint": {"size": "1Gi", "accessModes": ["ReadWriteMany"]}}
+GANG = {**AGAIN, "restart": {"policy": "Never"}}
 
 
 class NoProgress:
@@ -26,7 +28,7 @@ class NoProgress:
 
     record: Progress | None = None
 
-    def latest(self, key: JobKey, chief: Pod | None) -> Progress | None:
+    def latest(self, key: JobKey, chief: Pod | None, pause: float | None = None) -> Progress | None:
         return self.record
 
     def forget(self, key: JobKey) -> None:
@@ -42,8 +44,13 @@ class Operator:
         self.progress = NoProgress()
 
     async def step(self) -> Requeue:
-        reconciler = Reconciler(self.cluster, SETTINGS, self.progress, lambda: self.now)
+        reconciler = Reconciler(self.cluster, SETTINGS, self.progress, self._tick)
         return await reconciler.reconcile(KEY)
+
+    def _tick(self) -> datetime:
+        """No two looks at the clock see the same time."""
+        self.now += timedelta(microseconds=1)
+        return self.now
 
     async def settle(self, rounds: int = 20) -> None:
         """Until nothing is written any more. Later looks that were asked for are taken."""
@@ -102,13 +109,58 @@ def a_life_that_fails_while_it_starts(cluster: MemoryCluster) -> Life:
 def a_life_that_waits_for_its_claim(cluster: MemoryCluster) -> Life:
     cluster.submit("gpt", {**GANG, "checkpoint": {"claimName": "mine"}})
     yield
-    cluster.put({"kind": "PersistentVolumeClaim", "metadata": {"name": "mine"}})
+    cluster.put(
+        {"kind": "PersistentVolumeClaim", "metadata": {"name": "mine"}, "spec": {"accessModes": ["ReadWriteMany"]}}
+    )
     yield
     run_all(cluster)
     yield
 
 
+def a_life_with_two_failures(cluster: MemoryCluster) -> Life:
+    cluster.submit("gpt", AGAIN)
+    yield
+    run_all(cluster)
+    yield
+    cluster.end_pod("gpt-0-1", 137)
+    yield
+    cluster.end_pod("gpt-1-2", 1)
+    yield
+    run_all(cluster)
+    yield
+    for name in pods(cluster):
+        cluster.end_pod(name, 0)
+    yield
+
+
+def a_life_with_a_pause(cluster: MemoryCluster) -> Life:
+    cluster.submit("gpt", {**AGAIN, "suspend": True})
+    yield
+    cluster.edit("gpt", suspend=False)
+    yield
+    run_all(cluster)
+    yield
+    cluster.edit("gpt", suspend=True)
+    yield
+    cluster.edit("gpt", suspend=False, workers=2)
+    yield
+    run_all(cluster)
+    yield
+
+
+def a_life_that_leaves_nothing(cluster: MemoryCluster) -> Life:
+    cluster.submit("gpt", {**AGAIN, "cleanPodPolicy": "All", "success": {"policy": "Chief"}})
+    yield
+    run_all(cluster)
+    yield
+    cluster.end_pod("gpt-0-0", 0)
+    yield
+
+
 LIVES = [
+    a_life_with_two_failures,
+    a_life_with_a_pause,
+    a_life_that_leaves_nothing,
     a_life_that_succeeds,
     a_life_that_fails,
     a_life_that_fails_while_it_starts,
@@ -129,7 +181,7 @@ def end_state(cluster: MemoryCluster) -> Any:
     """All that must not depend on when the operator was killed: everything but times, uids and versions."""
     text = json.dumps([cluster.objects[key] for key in sorted(cluster.objects)], sort_keys=True)
     text = re.sub(r'"(uid|resourceVersion)": "[^"]*"', "", text)
-    return re.sub(r"2026-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", text)
+    return re.sub(r"2026-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME", text)
 
 
 @pytest.mark.parametrize("life", LIVES)
@@ -146,7 +198,7 @@ async def test_killed_after_any_write_it_goes_on_where_it_was(life: Callable[[Me
 
 async def test_a_life_in_few_writes() -> None:
     cluster = await live(a_life_that_succeeds)
-    made = 1 + 1 + 3  # claim, service, pods
+    made = 1 + 1 + 1 + 3  # claim, network policy, service, pods
     status_patches = 4  # accepted, created, running, succeeded
     events = 3
     assert cluster.writes == made + status_patches + events
@@ -189,11 +241,12 @@ async def test_a_pod_lost_before_all_were_created_is_made_again_and_afterwards_f
     assert cluster.condition("gpt", "Failed")["message"].startswith("worker 2's pod was deleted")
 
 
-async def test_a_lost_service_is_made_again() -> None:
+@pytest.mark.parametrize("kind", ["Service", "NetworkPolicy"])
+async def test_a_lost_service_or_network_policy_is_made_again(kind: str) -> None:
     cluster = await live(a_life_that_waits_for_its_claim)
-    del cluster.objects["Service", "gpt-0"]
+    del cluster.objects[kind, "gpt-0"]
     await Operator(cluster).settle()
-    assert ("Service", "gpt-0") in cluster.objects
+    assert (kind, "gpt-0") in cluster.objects
     assert cluster.status("gpt")["phase"] == "Running"
 
 
@@ -320,3 +373,67 @@ async def test_progress_is_shown_while_running_and_nothing_is_written_when_it_st
     version = cluster.objects[names.KIND, "gpt"]["metadata"]["resourceVersion"]
     await operator.settle()
     assert cluster.objects[names.KIND, "gpt"]["metadata"]["resourceVersion"] == version
+
+
+async def test_a_failed_gang_is_followed_by_another_under_new_names_and_the_old_one_is_not_waited_for() -> None:
+    cluster = MemoryCluster()
+    operator = Operator(cluster)
+    cluster.submit("gpt", AGAIN)
+    await operator.settle()
+    run_all(cluster)
+    await operator.settle()
+    cluster.slow_to_end = True
+    cluster.end_pod("gpt-0-1", 137, message="step 41")
+    await operator.step()
+    status = cluster.status("gpt")
+    assert (status["attempt"], status["restarts"], status["phase"]) == (1, 1, "Restarting")
+    assert status["lastFailure"]["reason"] == "SIGKILL"
+    assert (
+        status["lastFailure"] | {"attempt": 0, "rank": 1, "worker": 1, "node": "n1", "exitCode": 137}
+        == status["lastFailure"]
+    )
+    assert not [name for name in pods(cluster) if name.startswith("gpt-1-")], "the attempt is written down first"
+    await operator.settle()
+    assert sorted(pods(cluster)) == [f"gpt-{attempt}-{worker}" for attempt in (0, 1) for worker in range(3)]
+    assert [service["metadata"]["name"] for service in cluster.of_kind("Service")] == ["gpt-1"]
+    run_all(cluster)
+    await operator.settle()
+    status = cluster.status("gpt")
+    assert status["phase"] == "Running"
+    assert cluster.condition("gpt", "Restarting")["reason"] == "Restarted"
+    assert [(one["attempt"], one.get("reason")) for one in status["attempts"]] == [(0, "SIGKILL"), (1, None)]
+
+
+async def test_a_job_of_somebody_elses_is_left_alone_completely() -> None:
+    cluster = MemoryCluster()
+    cluster.submit("gpt", {**GANG, "managedBy": "kueue.x-k8s.io/multikueue"})
+    await Operator(cluster).settle()
+    assert cluster.writes == 0
+
+
+async def test_a_job_is_deleted_when_its_time_after_the_end_is_over() -> None:
+    cluster = MemoryCluster()
+    operator = Operator(cluster)
+    cluster.submit("gpt", {**GANG, "ttlSecondsAfterFinished": 60})
+    await operator.settle()
+    for name in pods(cluster):
+        cluster.end_pod(name, 0)
+    await operator.step()
+    assert (await operator.step()).after == pytest.approx(60, abs=1)
+    operator.now += timedelta(seconds=61)
+    await operator.step()
+    assert (names.KIND, "gpt") not in cluster.objects
+
+
+async def test_the_pause_before_a_restart_grows_and_an_operator_that_starts_meanwhile_keeps_to_it() -> None:
+    cluster = MemoryCluster()
+    operator = Operator(cluster)
+    cluster.submit("gpt", AGAIN)
+    await operator.settle()
+    pauses = []
+    for attempt in range(3):
+        cluster.end_pod(f"gpt-{attempt}-1", 137)
+        await operator.step()
+        pauses.append((await operator.step()).after)
+        await operator.settle()
+    assert pauses == pytest.approx([2, 4, 8], abs=0.01)

@@ -53,7 +53,12 @@ def test_nothing_new_is_no_patch_and_what_went_away_is_nulled() -> None:
     assert merge_patch(encode_status(first), first) == {}
     old = {"phase": "Pending", "observedGeneration": 2, "progress": {"step": 1, "totalSteps": 2, "eta": "5s"}}
     new = report(world(JobStatus(phase="Pending"), progress=Progress(2, 2)), Decision(), NOW)
-    assert merge_patch(old, new) == {"progress": {"step": 2, "eta": None, "epoch": 0}, "conditions": []}
+    assert merge_patch(old, new) == {
+        "progress": {"step": 2, "eta": None, "epoch": 0},
+        "conditions": [],
+        "attempts": [],
+        "recentRestarts": [],
+    }
 
 
 @pytest.mark.parametrize("last", [None, Progress(10, 10, eta_seconds=3)])

@@ -2,18 +2,23 @@
 
 from collections.abc import Iterable
 
-from dtj_operator.children import claim, pod, service
+from dtj_operator.children import claim, network_policy, pod, pod_monitor, service
 from dtj_operator.children.blueprint import Blueprint, Object
 
-__all__ = ["Blueprint", "Object", "pods", "prerequisites"]
+__all__ = ["Blueprint", "Object", "pods", "prerequisites", "rehearsal"]
 
 
 def prerequisites(blueprint: Blueprint) -> list[Object]:
     """What must be there before the pods, in order."""
-    volume_claim = claim.build(blueprint)
-    return ([volume_claim] if volume_claim else []) + [service.build(blueprint)]
+    builders = (claim.build, network_policy.build, service.build, pod_monitor.build)
+    return [built for build in builders if (built := build(blueprint)) is not None]
 
 
 def pods(blueprint: Blueprint, workers: Iterable[int]) -> list[Object]:
     """The pods of these workers."""
     return [pod.build(blueprint, worker) for worker in workers]
+
+
+def rehearsal(blueprint: Blueprint) -> list[Object]:
+    """One of each kind of object the job will have: workers but the first may have no volume."""
+    return prerequisites(blueprint) + pods(blueprint, range(min(blueprint.spec.workers, 2)))

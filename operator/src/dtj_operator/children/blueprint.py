@@ -17,6 +17,8 @@ class Blueprint:
         uid: of the job; its children's owner.
         spec: valid.
         trainer_image: for `training` whose template names no image.
+        scraper_namespaces: from where metrics are scraped; empty means every namespace.
+        volume_modes: access modes of the user's claim, where `checkpoint.claimName` names one that was found.
     """
 
     namespace: str
@@ -25,23 +27,25 @@ class Blueprint:
     attempt: int
     spec: JobSpec
     trainer_image: str
+    scraper_namespaces: tuple[str, ...] = ()
+    volume_modes: tuple[str, ...] = ()
 
-    def job_metadata(self, name: str) -> Object:
-        """Metadata of a child that outlives attempts."""
+    def job_metadata(self, name: str, *, owned: bool = True) -> Object:
+        """Metadata of a child that outlives attempts; not `owned`, it outlives the job too."""
+        labels = {names.LABEL_JOB: self.job, names.LABEL_MANAGED_BY: names.MANAGED_BY}
+        metadata: Object = {"name": name, "namespace": self.namespace, "labels": labels}
+        if owned:
+            metadata["ownerReferences"] = [self._owner()]
+        return metadata
+
+    def _owner(self) -> Object:
         return {
-            "name": name,
-            "namespace": self.namespace,
-            "labels": {names.LABEL_JOB: self.job, names.LABEL_MANAGED_BY: names.MANAGED_BY},
-            "ownerReferences": [
-                {
-                    "apiVersion": names.API_VERSION,
-                    "kind": names.KIND,
-                    "name": self.job,
-                    "uid": self.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "apiVersion": names.API_VERSION,
+            "kind": names.KIND,
+            "name": self.job,
+            "uid": self.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
         }
 
     def attempt_metadata(self, name: str) -> Object:

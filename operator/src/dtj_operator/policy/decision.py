@@ -1,12 +1,15 @@
 """What a policy can decide. Frozen; carried out by actions.py, told by status.py."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dtj_api.status import ConditionType, Phase
+from dtj_api.fields import FieldError
+from dtj_api.status import ConditionType, LastFailure, Phase
 
 from dtj_operator.children import Object
-from dtj_operator.snapshot import Pod
+from dtj_operator.pods import Pod
+from dtj_operator.snapshot import Child
 from dtj_operator.workqueue import NEVER, Requeue
 
 
@@ -21,11 +24,26 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Gang:
-    """Size of a job that is taken on: written down before anything is made for it."""
+class Begin:
+    """An attempt to begin: written down before anything is made for it.
 
+    Attributes:
+        resets_start: the job's time begins with it: it is the first, or follows a suspension.
+    """
+
+    attempt: int
     workers: int
     world_size: int
+    resets_start: bool
+
+
+@dataclass(frozen=True)
+class End:
+    """The attempt at hand has ended, and why. `failure` is what status.lastFailure is to say, where it failed."""
+
+    reason: str
+    message: str
+    failure: LastFailure | None = None
 
 
 @dataclass(frozen=True)
@@ -33,20 +51,40 @@ class Decision:
     """
     Attributes:
         phase: as it should be; None leaves it.
-        accept: begin attempt 0 with a gang of this size.
+        end, begin: attempts; the end comes first.
+        recent_restarts: what status.recentRestarts should be; None leaves it.
+        faults: of the spec; nothing is made while there is one.
         rehearse: objects the API server must be willing to take before the job is accepted.
         create: prerequisites, made one by one in order; `create_pods` after them, side by side.
         repair: objects that a running gang has lost; its status does not hang on them.
-        remove: pods to delete.
+        remove: pods to delete. `discard`: other children to delete.
+        hands_off: the job is somebody else's: nothing is written, not even its status.
+        delete_job: its time after the end is over.
         next_look: when to look again if nothing happens.
     """
 
     phase: Phase | None = None
     findings: tuple[Finding, ...] = ()
-    accept: Gang | None = None
+    end: End | None = None
+    begin: Begin | None = None
+    recent_restarts: tuple[str, ...] | None = None
+    faults: tuple[FieldError, ...] = ()
     rehearse: tuple[Object, ...] = field(default=(), repr=False)
     create: tuple[Object, ...] = field(default=(), repr=False)
     create_pods: tuple[Object, ...] = field(default=(), repr=False)
     repair: tuple[Object, ...] = field(default=(), repr=False)
     remove: tuple[Pod, ...] = ()
+    discard: tuple[Child, ...] = ()
+    hands_off: bool = False
+    delete_job: bool = False
     next_look: Requeue = NEVER
+
+    @property
+    def finishes(self) -> bool:
+        return self.phase in ("Succeeded", "Failed")
+
+
+def soonest(seconds: Iterable[float | None]) -> Requeue:
+    """The earliest of several wishes to look again; None is no wish."""
+    wishes = [wish for wish in seconds if wish is not None]
+    return Requeue(after=max(0.0, min(wishes))) if wishes else NEVER

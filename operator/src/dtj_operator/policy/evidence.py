@@ -6,18 +6,30 @@ from datetime import datetime
 from dtj_api.exit_codes import ExitCode, signal_name
 from dtj_api.progress import Failure, TerminationMessage, parse_termination_message
 
-from dtj_operator.snapshot import ContainerEnd, Pod, Waiting, parse_time
+from dtj_operator.pods import ContainerEnd, Pod, Waiting, parse_time
 
 WORDS_LIMIT = 500
 # torchrun prefixes a rank's lines with `[rank0]: `, and ends with a table that says less than they do
 EXCEPTION = re.compile(r"(\[\w+\]: ?)?[\w.]*(Error|Exception)\b")
+# `  File "/app/train.py", line 7, in main`, the innermost comes last
+FRAME = re.compile(r'(?:\[\w+\]: ?)?\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<where>\S+)')
+RANK = re.compile(r"\[rank(\d+)\]:|^\s*rank\s*: (\d+) \(local_rank", re.MULTILINE)
+# What torch.distributed, gloo and NCCL say in a rank whose peer went away.
+LOST_PEER = re.compile(
+    r"connection (?:was )?(?:reset|closed|aborted|refused)(?: by (?:the )?(?:remote )?peer)?|broken pipe|socket timeout"
+    r"|watchdog caught collective|remote process exited|DistNetworkError|DistStoreError|RendezvousConnectionError"
+    r"|timed out (?:waiting|after) \d+ ?ms|wait timeout after \d+ ?ms",
+    re.IGNORECASE,
+)
 # An image name that no waiting makes valid.
 HOPELESS = frozenset({"InvalidImageName"})
+# What the kubelet calls a pod that it ended because its node shuts down.
+SHUTDOWN = frozenset({"Terminated", "NodeShutdown", "Shutdown"})
 # DisruptionTarget's reasons -> ours
 DISRUPTIONS = {
     "PreemptionByScheduler": "Preempted",
     "DeletionByTaintManager": "NodeLost",
-    "EvictionByEvictionAPI": "Evicted",
+    "EvictionByEvictionAPI": "Drained",
     "DeletionByPodGC": "NodeLost",
     "TerminationByKubelet": "Evicted",
 }
@@ -103,13 +115,35 @@ def record_time(record: Failure | None) -> datetime | None:
     return time if time and time.tzinfo else None
 
 
+def first_rank(pod: Pod, end: ContainerEnd) -> int | None:
+    """The rank that failed first in the pod, as far as it can be told."""
+    record = failure_record(end)
+    if record is not None:
+        return record.rank
+    if pod.processes == 1:
+        return pod.worker
+    named = RANK.search(end.message)
+    rank = int(named[1] or named[2]) if named else -1
+    return rank if rank // pod.processes == pod.worker else None
+
+
+def blames_a_peer(end: ContainerEnd) -> bool:
+    """A script of the user's ended because another rank went away: its last exception says so."""
+    return failure_record(end) is None and bool(LOST_PEER.search(_last_words(end)))
+
+
 def _last_words(end: ContainerEnd) -> str:
-    """The last exception, else the last line that says something. A record without a failure is no words."""
+    """The last exception and where it was raised, else the last line that says something. A record without a failure
+    is no words."""
     if termination_record(end) is not None:
         return ""
-    lines = [line for line in map(tidy, end.message.splitlines()) if re.search(r"\w", line)]
-    exceptions = [line for line in lines if EXCEPTION.match(line) and "ChildFailedError" not in line]
-    return (exceptions or lines or [""])[-1]
+    lines = [line for line in end.message.splitlines() if re.search(r"\w", line)]
+    raised = [i for i, line in enumerate(lines) if EXCEPTION.match(line) and "ChildFailedError" not in line]
+    if not raised:
+        return tidy(lines[-1]) if lines else ""
+    frames = [frame for line in lines[: raised[-1]] if (frame := FRAME.match(line))]
+    where = f" ({frames[-1]['file']}:{frames[-1]['line']} in {frames[-1]['where']})" if frames else ""
+    return f"{tidy(lines[raised[-1]])}{tidy(where) and ' ' + tidy(where)}"
 
 
 def tidy(text: str) -> str:

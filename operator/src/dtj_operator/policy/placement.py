@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass
 
+from dtj_operator.pods import Pod, Waiting
 from dtj_operator.policy import evidence
-from dtj_operator.snapshot import Pod, Waiting, World
+from dtj_operator.snapshot import World
 
 _IMAGE = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError",
      "SignatureValidationFailed"}
 )  # fmt: skip
-_CONTAINER = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+# it names a ConfigMap, Secret or key that is not there
+_CONFIG = "CreateContainerConfigError"
+_CONTAINER = frozenset({_CONFIG, "CreateContainerError", "RunContainerError"})
 # what a back-off says in turn with the error itself: telling both would patch the status for ever
 _REPEATS = "Back-off pulling image"
 
@@ -32,8 +35,9 @@ def obstacle(world: World) -> Obstacle | None:
     for pod in pods:
         for waiting in pod.waiting:
             if waiting.reason in _CONTAINER:
+                reason = "ContainerConfigError" if waiting.reason == _CONFIG else "ContainerNotCreated"
                 told = f"{evidence.title(pod)}: {waiting.reason}: {evidence.tidy(waiting.message)}"
-                return Obstacle("ContainerNotCreated", f"{told}; make what it names, the kubelet tries again")
+                return Obstacle(reason, f"{told}; make what it names, the kubelet tries again")
     for pod in pods:
         if pod.unschedulable is not None:
             return _unschedulable(pod, pod.unschedulable, world)

@@ -1,6 +1,6 @@
 """What a person can do about each reason of a failure. Pure words; one line a reason."""
 
-from dtj_operator.snapshot import Pod
+from dtj_operator.pods import Pod
 
 _NEW_JOB = "then delete the job and create it anew"
 _REMEDIES = {
@@ -16,6 +16,12 @@ _REMEDIES = {
     "StartError": f"check command and args of the trainer container, and that its image has them, {_NEW_JOB}",
     "PodDeleted": "delete the job and create it anew; the cluster's audit log or events tell who deleted the pod",
     "Evicted": f"request what the workers use (resources.requests: memory, ephemeral-storage), {_NEW_JOB}",
+    "Drained": "somebody drained its node or evicted the pod; delete the job and create it anew",
+    "ImagePullFailed": f"push that image or set its pull secret in spec.template, {_NEW_JOB}",
+    "ContainerConfigError": f"make the ConfigMap, Secret or key it names, {_NEW_JOB}",
+    "ContainerNotCreated": f"see `kubectl describe pod` for what the kubelet could not do, {_NEW_JOB}",
+    "StartupTimeout": f"raise spec.health.startupTimeoutSeconds, or see what the pod waits for, {_NEW_JOB}",
+    "Fenced": "a newer attempt, or another job, writes to the same checkpoint volume: give each job its own subPath",
     "Preempted": f"give the workers a higher priorityClassName, or wait for room in the cluster, {_NEW_JOB}",
     "NodeLost": "see `kubectl get nodes`; delete the job and create it anew, other nodes will be used",
     "NodeShutdown": "delete the job and create it anew, other nodes will be used",
