@@ -7,7 +7,7 @@
 # A CA bundle for the package index can be passed as a build secret: --secret id=ca,src=/path/to/bundle.crt
 # No `syntax` line: it would need a registry. What is used here is in every BuildKit since Docker 20.10.
 
-ARG BASE_IMAGE=python:3.12-slim
+ARG BASE_IMAGE=python:3.13-slim
 
 # ---------------------------------------------------------------- what both images stand on
 FROM ${BASE_IMAGE} AS base

@@ -22,11 +22,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}
 {{- end }}
 
+{{/* Of what belongs to the whole cluster: two releases must not share it. */}}
+{{- define "dtj.clusterName" -}}
+{{ include "dtj.name" . }}.{{ .Release.Namespace }}
+{{- end }}
+
+{{- define "dtj.webhookHost" -}}
+{{ include "dtj.name" . }}-webhook.{{ .Release.Namespace }}.svc
+{{- end }}
+
 {{/* What the operator does in the API, and nothing else. */}}
 {{- define "dtj.rules" -}}
 - apiGroups: [dtj.dev]
   resources: [distributedtrainingjobs]
-  verbs: [get, list, watch]
+  verbs: [get, list, watch, delete]
 - apiGroups: [dtj.dev]
   resources: [distributedtrainingjobs/status]
   verbs: [patch]
@@ -38,9 +47,33 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   resources: [pods]
   verbs: [list, watch, create, delete]
 - apiGroups: [""]
-  resources: [services, persistentvolumeclaims]
+  resources: [services]
+  verbs: [list, create, delete]
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
   verbs: [list, create]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [list, create, delete]
+- apiGroups: [monitoring.coreos.com]
+  resources: [podmonitors]
+  verbs: [list, create, delete]
 - apiGroups: [""]
   resources: [events]
   verbs: [create]
+{{- end }}
+
+{{/* The same of what is in no namespace. */}}
+{{- define "dtj.clusterRules" -}}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [get]
+{{- end }}
+
+{{/* To tell the API server whom to trust: nothing but its own configuration. */}}
+{{- define "dtj.webhookRules" -}}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [validatingwebhookconfigurations]
+  resourceNames: [{{ include "dtj.clusterName" . }}]
+  verbs: [get, patch]
 {{- end }}
