@@ -18,6 +18,9 @@ from tests.api.harness import TRAINER_IMAGE, Api, Object, Operator, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 CRD = ROOT / "crds" / "dtj.dev_distributedtrainingjobs.yaml"
+# the user that operators run as, and the webhook configurations that they may use
+OPERATOR = "operator-under-test"
+CONFIGURATIONS = ("one", "another")
 HELPERS = ROOT / "charts" / "dtj" / "templates" / "_helpers.tpl"
 
 
@@ -46,17 +49,18 @@ def prepare(server: ApiServer) -> None:
     for manifest in (yaml.safe_load(CRD.read_text()), *operator_role()):
         plural = manifest["kind"].lower() + "s"
         server.request("POST", f"/apis/{manifest['apiVersion']}/{plural}", manifest)
+    ready = {"type": "Ready", "status": "True"}
+    server.request("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}, "status": {"conditions": [ready]}})
     eventually(lambda: _serves_jobs(server))
 
 
 def operator_role() -> list[Object]:
     """The chart's own rules, bound to the user the operator runs as: a right that is missing fails the tests."""
-    found = re.search(r'define "dtj.rules" -}}\n(.*?){{- end }}', HELPERS.read_text(), re.DOTALL)
-    assert found, f"{HELPERS} does not define dtj.rules any more"
+    rules = [rule for name in ("rules", "clusterRules", "webhookRules") for rule in _rules(name)]
     api, reference = "rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
-    metadata = {"name": "operator-under-test"}
+    metadata = {"name": OPERATOR}
     return [
-        {"apiVersion": api, "kind": "ClusterRole", "metadata": metadata, "rules": yaml.safe_load(found[1])},
+        {"apiVersion": api, "kind": "ClusterRole", "metadata": metadata, "rules": rules},
         {
             "apiVersion": api,
             "kind": "ClusterRoleBinding",
@@ -65,6 +69,15 @@ def operator_role() -> list[Object]:
             "subjects": [{"apiGroup": reference, "kind": "User", "name": metadata["name"]}],
         },
     ]
+
+
+def _rules(name: str) -> list[Object]:
+    found = re.search(rf'define "dtj.{name}" -}}}}\n(.*?){{{{- end }}}}', HELPERS.read_text(), re.DOTALL)
+    assert found, f"{HELPERS} does not define dtj.{name} any more"
+    rules: list[Object] = yaml.safe_load(
+        found[1].replace('{{ include "dtj.clusterName" . }}', ", ".join(CONFIGURATIONS))
+    )
+    return rules
 
 
 def _serves_jobs(server: ApiServer) -> bool:
@@ -91,7 +104,7 @@ def environment(kubeconfig: Path, namespace: str) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def operator_kubeconfig(server: ApiServer) -> Path:
-    return server.user_kubeconfig("operator-under-test")
+    return server.user_kubeconfig(OPERATOR)
 
 
 @pytest.fixture(scope="session")

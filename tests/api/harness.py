@@ -217,7 +217,8 @@ TRAINING = {
 
 
 def script(workers: int = 2, **more: object) -> Object:
-    return {"workers": workers, "template": SCRIPT, **more}
+    """A job that its first failure ends."""
+    return {"workers": workers, "template": SCRIPT, "restart": {"policy": "Never"}, **more}
 
 
 def variables(pod: Object) -> dict[str, str]:

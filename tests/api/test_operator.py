@@ -75,7 +75,7 @@ def test_first_failing_worker_is_named_and_the_others_are_stopped(api: Api, oper
 
 
 def test_symptom_waits_for_its_cause(api: Api, operator: Operator) -> None:
-    api.submit("gpt", {"workers": 2, "training": TRAINING})
+    api.submit("gpt", {"workers": 2, "training": TRAINING, "restart": {"policy": "Never"}})
     run_all(api, "gpt")
     lost = {
         "rank": 0,

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from aiohttp import web
 from dtj_api.progress import Progress
+from dtj_operator.pods import Pod
 from dtj_operator.progress import ProgressReader
-from dtj_operator.snapshot import JobKey, Pod
+from dtj_operator.snapshot import JobKey
 
 KEY = JobKey("ml", "gpt")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
