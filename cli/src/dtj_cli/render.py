@@ -27,6 +27,8 @@ def line(job: Mapping[str, Any]) -> str:
         words.append(f"eta {progress['eta']}")
     if checkpoint := status.get("checkpoint"):
         words.append(f"checkpoint {checkpoint['step']}")
+    if restarts := status.get("restarts"):
+        words.append(f"{restarts} restart{'s' if restarts > 1 else ''}")
     if trouble := problem(job):
         words.append(trouble)
     return "  ".join(words)
@@ -35,8 +37,9 @@ def line(job: Mapping[str, Any]) -> str:
 def problem(job: Mapping[str, Any]) -> str | None:
     """The message of the condition that keeps the job from running, or that ended it; None when all is well."""
     conditions = {c["type"]: c for c in (job.get("status") or {}).get("conditions") or []}
-    if conditions.get("Failed", {}).get("status") == "True":
-        return str(conditions["Failed"]["message"])
+    for kind in ("Failed", "Restarting", "Suspended", "Stalled"):
+        if conditions.get(kind, {}).get("status") == "True":
+            return str(conditions[kind]["message"])
     if (job.get("status") or {}).get("phase") == "Succeeded":
         return None
     for kind in ("Created", "Running"):

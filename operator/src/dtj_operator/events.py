@@ -56,7 +56,7 @@ def _event(job: Job, condition: Condition, attempt: int | None, now: datetime) -
             "uid": job.uid,
         },
         "type": "Normal" if fine or condition.reason == "WaitingForRemoval" else "Warning",
-        "reason": condition.reason,
+        "reason": _reason(condition),
         "message": message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 4] + " ...",
         "source": {"component": names.MANAGED_BY},
         "reportingComponent": names.MANAGED_BY,
@@ -64,6 +64,12 @@ def _event(job: Job, condition: Condition, attempt: int | None, now: datetime) -
         "lastTimestamp": timestamp(now),
         "count": 1,
     }
+
+
+def _reason(condition: Condition) -> str:
+    """A restart begins and ends under names that belong together; what it was for is in its message."""
+    begins = condition.type == "Restarting" and condition.status == "True"
+    return "Restarting" if begins else condition.reason
 
 
 def _next_action(job: Job, condition: Condition) -> str:

@@ -122,6 +122,8 @@ def _kinds_to_list(job: Job) -> list[str]:
     if not job.status.is_true("Running"):
         kinds.append("PersistentVolumeClaim")
     monitoring = job.spec.get("monitoring") if isinstance(job.spec, Mapping) else None
-    if isinstance(monitoring, Mapping) and monitoring.get("podMonitor"):
+    asked_for = isinstance(monitoring, Mapping) and bool(monitoring.get("podMonitor"))
+    # the spec of an attempt before this one may have asked for it
+    if asked_for or (job.attempt > 0 and not job.status.is_true("Created")):
         kinds.append("PodMonitor")
     return kinds

@@ -47,6 +47,13 @@ def test_what_earlier_attempts_left_goes_and_their_policy_stays_as_long_as_their
     assert decide(replace(seen, stale_pods=()), NOW, SETTINGS).discard == (SERVICE, POLICY)
 
 
+def test_what_an_earlier_spec_asked_for_goes_but_a_claim_stays() -> None:
+    monitor = Child("PodMonitor", "gpt", "m")
+    seen = replace(world(status=status("Suspended"), suspend=False), children=(CLAIM, monitor))
+    begun = replace(seen, job=replace(seen.job, status=status(attempt=1)))
+    assert decide(begun, NOW, SETTINGS).discard == (monitor,)
+
+
 def test_the_deadline_ends_a_job_whatever_its_rules_say() -> None:
     rules = [{"action": "RestartJob", "onReasons": ["DeadlineExceeded"]}]
     for conditions in (("Created", "Running"), ("Restarting",)):

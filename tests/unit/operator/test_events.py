@@ -31,6 +31,22 @@ def test_what_is_told() -> None:
     assert told(*ended) == [("Warning", "OOMKilled")]
 
 
+def test_a_restart_begins_and_ends_under_names_that_belong_together() -> None:
+    begun, ended = condition("Restarting", "True", "OOMKilled"), condition("Restarting", "False", "Restarted")
+    assert told(begun) == [("Warning", "Restarting")]
+    known = replace(JOB, status=JobStatus(attempt=1, conditions=(begun,)))
+    assert told(ended, job=known) == [("Normal", "Restarted")]
+    again = list(of_transition(known, JobStatus(attempt=2, conditions=(begun,)), NOW))
+    assert [event["reason"] for event in again] == ["Restarting"], "a second failure before the gang ran again"
+    assert list(of_transition(known, JobStatus(attempt=1, conditions=(begun,)), NOW)) == []
+
+
+def test_a_suspension_is_told_once_a_step() -> None:
+    followers = (condition("Created", "False", "Suspended"), condition("Running", "False", "Suspended"))
+    assert told(*followers, condition("Suspended", "True", "Suspended")) == [("Normal", "Suspended")]
+    assert told(condition("Suspended", "False", "Suspending")) == [("Normal", "Suspending")]
+
+
 def test_what_was_told_is_not_told_again() -> None:
     made = condition("Created", "True", "GangCreated")
     known = replace(JOB, status=JobStatus(conditions=(made,)))

@@ -1,10 +1,10 @@
 """What is deleted, and when: what a finished job leaves, the job itself, and what earlier attempts left. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from dtj_operator.pods import Pod, parse_time
+from dtj_operator.pods import Object, Pod, parse_time
 from dtj_operator.policy.decision import Decision, soonest
 from dtj_operator.snapshot import Child, World
 
@@ -44,6 +44,13 @@ def stale_children(world: World) -> tuple[Child, ...]:
         if child.attempt not in (None, world.job.status.attempt)
         and (child.kind != "NetworkPolicy" or child.attempt not in alive)
     )
+
+
+def unwanted(world: World, wanted: Iterable[Object]) -> tuple[Child, ...]:
+    """What an earlier spec of a job that was suspended asked for, and this one does not. A claim stays: it holds data."""
+    names = {(child["kind"], child["metadata"]["name"]) for child in wanted}
+    outliving = (child for child in world.children if child.attempt is None and child.kind != "PersistentVolumeClaim")
+    return tuple(child for child in outliving if (child.kind, child.name) not in names)
 
 
 def _until_deleted(world: World, ttl: object, now: datetime) -> float | None:

@@ -59,7 +59,9 @@ def create(world: World, spec: JobSpec, now: datetime, settings: Settings) -> De
         # more pods would come to nothing
         return Decision(phase="Pending", next_look=Requeue(after=verdict.seconds))
     plan = blueprint(world, spec, settings, world.job.attempt)
-    missing = tuple(child for child in children.prerequisites(plan) if not world.has(child))
+    wanted = children.prerequisites(plan)
+    missing = tuple(child for child in wanted if not world.has(child))
+    left_over = (*left_over, *cleanup.unwanted(world, wanted))
     pods = tuple(children.pods(plan, (worker for worker in range(spec.workers) if worker not in world.pods)))
     if missing or pods:
         creating = Finding("Created", "False", "Creating", _creating(spec))
@@ -72,7 +74,9 @@ def create(world: World, spec: JobSpec, now: datetime, settings: Settings) -> De
             discard=left_over,
             next_look=NOW,
         )
-    made = Finding("Created", "True", "GangCreated", f"service and {spec.workers} worker pods exist")
+    made = Finding(
+        "Created", "True", "GangCreated", f"service and {spec.workers} worker pods of attempt {plan.attempt} exist"
+    )
     return Decision(phase="Pending", findings=(made, starting(world)), next_look=NOW)
 
 
