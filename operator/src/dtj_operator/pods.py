@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from dtj_api import environment, names
 
 Object = Mapping[str, Any]
+
+# A pod that has a node for so long and does not run makes one wonder.
+SLOW_TO_START = timedelta(seconds=15)
 
 
 @dataclass(frozen=True)
@@ -90,14 +93,14 @@ class Pod:
         """Its trainer runs, or has run."""
         return self.trainer_running or self.end is not None or self.ended
 
-    @property
-    def node_in_doubt(self) -> bool:
+    def node_in_doubt(self, now: datetime) -> bool:
         """It should run or be ending there, and there is a sign that its node may not know: the control plane calls a
         lost node's pods not ready, whatever their containers last said."""
         if self.node is None or self.ended:
             return False
         called_unready = self.trainer_ready and self.conditions.get("Ready") == "False"
-        return called_unready or not self.started or self.deletion_due is not None
+        slow = not self.started and self.placed_at is not None and now - self.placed_at > SLOW_TO_START
+        return called_unready or slow or self.deletion_due is not None
 
 
 @dataclass(frozen=True)

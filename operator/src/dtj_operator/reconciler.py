@@ -88,8 +88,9 @@ class Reconciler:
         """Nodes of pods that may be lost with them, and of pods that failed, whose rules may ask for its conditions."""
         if world.job.status.finished:
             return {}
+        now = self._clock()
         pods = sorted(world.pods.values(), key=lambda pod: (not pod.failed, pod.worker))
-        doubtful = dict.fromkeys(pod.node for pod in pods if pod.node and (pod.node_in_doubt or pod.failed))
+        doubtful = dict.fromkeys(pod.node for pod in pods if pod.node and (pod.node_in_doubt(now) or pod.failed))
         names = list(doubtful)[:MOST_NODES]
         found = await asyncio.gather(*(self._cluster.get_node(name) for name in names))
         return {name: read_node(name, raw) for name, raw in zip(names, found, strict=True)}

@@ -37,6 +37,7 @@ class MemoryCluster(Cluster):
         self.die_after: int | None = None
         self.refuse: dict[str, Refused] = {}
         self.slow_to_end = False
+        self.nodes_asked_for: list[str] = []
         self._numbers = itertools.count(1)
 
     # the operator's side
@@ -80,6 +81,7 @@ class MemoryCluster(Cluster):
         self._wrote()
 
     async def get_node(self, name: str) -> Object | None:
+        self.nodes_asked_for.append(name)
         return copy.deepcopy(self.objects.get(("Node", name), READY_NODE))
 
     async def patch_status(self, namespace: str, name: str, metadata: Mapping[str, str], status: Object) -> None:

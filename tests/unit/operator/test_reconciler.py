@@ -18,6 +18,7 @@ from dtj_operator.workqueue import Requeue
 from tests.unit.operator.builders import NOW, SCRIPT, SETTINGS, TRAINING
 from tests.unit.operator.memory_cluster import NAMESPACE, Killed, MemoryCluster
 
+LONG_AWAY = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "2025-12-31T00:00:00Z"}
 KEY = JobKey(NAMESPACE, "gpt")
 AGAIN = {"workers": 3, "template": SCRIPT, "checkpoint": {"size": "1Gi", "accessModes": ["ReadWriteMany"]}}
 GANG = {**AGAIN, "restart": {"policy": "Never"}}
@@ -437,3 +438,18 @@ async def test_the_pause_before_a_restart_grows_and_an_operator_that_starts_mean
         pauses.append((await operator.step()).after)
         await operator.settle()
     assert pauses == pytest.approx([2, 4, 8], abs=0.01)
+
+
+async def test_nodes_are_asked_for_only_when_a_pod_on_them_is_in_doubt() -> None:
+    cluster = MemoryCluster()
+    operator = Operator(cluster)
+    cluster.submit("gpt", AGAIN)
+    await operator.settle()
+    run_all(cluster)
+    await operator.settle()
+    assert cluster.nodes_asked_for == []
+    cluster.put({"kind": "Node", "metadata": {"name": "n1"}, "status": {"conditions": [LONG_AWAY]}})
+    cluster.objects["Pod", "gpt-0-2"]["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    await operator.step()
+    assert cluster.nodes_asked_for == ["n1"]
+    assert cluster.status("gpt")["lastFailure"]["reason"] == "NodeLost"
