@@ -13,7 +13,9 @@ from dtj_api.template import HOST_FEATURES
 from dtj_api.validation import load_job_spec
 from dtj_operator import children, events
 from dtj_operator.children import Blueprint
+from dtj_operator.policy.admission import examine_job
 from dtj_operator.policy.lifecycle import decide
+from dtj_operator.policy.refusal import told
 from dtj_operator.settings import Settings
 from dtj_operator.snapshot import Child, Job, World, progress_seconds, take, user_claim_name
 from dtj_operator.status import merge_patch, report
@@ -25,7 +27,7 @@ from tests.unit.operator.builders import NOW, failed, pod, succeeded
 
 # the same examples in every run
 thoroughly = settings(
-    max_examples=1000, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=1500, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
 )
 ANY_HOST = frozenset(HOST_FEATURES)
 SETTINGS = Settings(trainer_image="trainer:1", scraper_namespaces=("monitoring",), own_namespace="dtj-system")
@@ -65,6 +67,15 @@ def test_children_of_a_valid_spec_can_be_made(spec: Any) -> None:
         labels = child["metadata"]["labels"]
         assert labels[names.LABEL_JOB] == "gpt"
         assert child["kind"] != "Pod" or labels[names.LABEL_ATTEMPT] == "3"
+
+
+@thoroughly
+@given(specs())
+def test_what_admission_finds_can_be_told(spec: Any) -> None:
+    job = Job("ml", "gpt", "uid", 1, "1", spec, JobStatus(), {})
+    examined = examine_job(take(job, [], None), SETTINGS)
+    assert told(examined.faults) or not examined.faults
+    json.dumps(examined.rehearse, allow_nan=False)
 
 
 def condition(kind: str, status: str = "True", reason: str = "X") -> dict[str, Any]:
@@ -110,7 +121,7 @@ CHILDREN = (Child("Service", "gpt-1", "u1", 1), Child("PersistentVolumeClaim", "
 
 
 @pytest.mark.parametrize("state", STATES)
-@settings(thoroughly, max_examples=100)
+@settings(thoroughly, max_examples=300)
 @given(spec=specs())
 def test_every_state_of_a_job_has_a_next_step_that_can_be_told(state: str, spec: Any) -> None:
     before, pods = STATES[state]

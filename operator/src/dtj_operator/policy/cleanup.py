@@ -47,7 +47,7 @@ def stale_children(world: World) -> tuple[Child, ...]:
 
 
 def unwanted(world: World, wanted: Iterable[Object]) -> tuple[Child, ...]:
-    """What an earlier spec of a job that was suspended asked for, and this one does not. A claim stays: it holds data."""
+    """What an earlier spec of a suspended job asked for and this one does not; a claim stays, with its data."""
     names = {(child["kind"], child["metadata"]["name"]) for child in wanted}
     outliving = (child for child in world.children if child.attempt is None and child.kind != "PersistentVolumeClaim")
     return tuple(child for child in outliving if (child.kind, child.name) not in names)

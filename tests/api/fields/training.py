@@ -1,0 +1,84 @@
+"""Rows of spec.training: the trainer is told what the job says."""
+
+from typing import Any
+
+from tests.api.fields.rows import ChildRow, Row, config, joined, nest
+from tests.api.harness import Object
+
+DIMENSIONS: Object = {"training": {"model": {"size": None, "dimensions": {"layers": 2, "width": 64, "heads": 4}}}}
+TOKENS: Object = {"training": {"data": {"text": None, "tokens": "/data/train.bin", "vocabularySize": 50257}}}
+IMAGES: Object = {"training": {"model": {"name": "mlp"}, "data": {"text": None, "images": "digits"}}}
+
+
+def told(
+    path: str, value: Any, *, wrong: Any, says: str, given: Object | None = None, beside: Object | None = None
+) -> Row:
+    """The field's value, and what goes with it in `beside`, are found in DTJ_CONFIG."""
+    path = f"training.{path}"
+    return ChildRow(
+        path=path,
+        valid=joined(nest(path, value), beside or {}),
+        invalid=nest(path, wrong),
+        says=says,
+        given=given or {},
+        look=config(path),
+        shows=value,
+    )
+
+
+ROWS: list[Row] = [
+    told("model.name", "mlp", wrong="gtp", says="did you mean gpt|Unsupported value", beside=IMAGES),
+    told(
+        "model.size",
+        "mini",
+        wrong="huge",
+        says=r"training\.model\.size: 'huge' is not a size of gpt; choose one of: tiny",
+    ),
+    told("model.dimensions.layers", 3, wrong=0, says="layers.*greater than or equal to 1", given=DIMENSIONS),
+    told(
+        "model.dimensions.width", 128, wrong=63, says=r"width: 63 does not divide by heads \(4\); use", given=DIMENSIONS
+    ),
+    told("model.dimensions.heads", 8, wrong=2000, says="heads.*less than or equal to 1024", given=DIMENSIONS),
+    told(
+        "data.text",
+        "/data/books",
+        wrong="books",
+        says=r"data\.text: 'books' is unknown; write tinydocs, or an absolute",
+    ),
+    told(
+        "data.tokens", "/data/x.npy", wrong="x.npy", says=r"data\.tokens: 'x.npy' is not an absolute path", given=TOKENS
+    ),
+    told("data.images", "digits", wrong="cats", says='Unsupported value: "cats"', beside=IMAGES),
+    told("data.sequenceLength", 64, wrong=0, says="sequenceLength.*greater than or equal to 1"),
+    told("data.vocabularySize", 1000, wrong=1, says="vocabularySize.*greater than or equal to 2", given=TOKENS),
+    told("data.validationFraction", 0.25, wrong=1, says="validationFraction.*less than 1"),
+    told("steps", 20, wrong=0, says="steps.*greater than or equal to 1"),
+    told("batch.global", 16, wrong=7, says=r"batch\.global: 7 does not divide by 2 .*use a multiple of 2, such as 8"),
+    told(
+        "batch.perProcess",
+        4,
+        wrong=4,
+        says="has both global and perProcess; set exactly one",
+        beside={"training": {"batch": {"global": None}}},
+    ),
+    told("batch.accumulation", 2, wrong=3, says=r"8 does not divide by 6 \(2 processes x accumulation 3\)"),
+    told("optimizer.name", "sgd", wrong="adam", says="Unsupported value|did you mean adamw"),
+    told("optimizer.learningRate", 0.01, wrong=0, says="learningRate.*greater than 0"),
+    told("optimizer.weightDecay", 0.01, wrong=-1, says="weightDecay.*greater than or equal to 0"),
+    told("optimizer.betas", [0.8, 0.99], wrong=[0.9], says="betas.*at least 2 items"),
+    told("optimizer.gradClip", 1.5, wrong=0, says="gradClip.*greater than 0"),
+    told("evaluate.everySteps", 5, wrong=-1, says=r"evaluate\.everySteps.*greater than or equal to 0"),
+    told("evaluate.batches", 4, wrong=-1, says=r"evaluate\.batches.*greater than or equal to 0"),
+    told("log.everySteps", 2, wrong=0, says=r"log\.everySteps.*greater than or equal to 1"),
+    told("seed", 7, wrong=-1, says="seed.*greater than or equal to 0"),
+    told("timeoutSeconds", 60, wrong="long", says='timeoutSeconds.*must be of type integer: "string"'),
+    ChildRow(
+        path="training.strategy",
+        valid={"training": {"strategy": "ddp"}},
+        invalid={"training": {"strategy": "dpp"}},
+        says='Unsupported value: "dpp"',
+        look=config("training.strategy"),
+        shows="ddp",
+        same=True,
+    ),
+]
