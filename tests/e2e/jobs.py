@@ -33,6 +33,38 @@ def script_job(name: str, image: str, script: str, *, workers: int = 2, pod: Obj
     }
 
 
+def apart(job: str) -> Object:
+    """Pod fields that put the workers of a job on nodes of their own."""
+    mates = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {names.LABEL_JOB: job}}}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [mates]}}}
+
+
+def claim(name: str, **spec: Any) -> Object:
+    """A small claim of the user's own."""
+    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "100Mi"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name},
+        "spec": wanted | spec,
+    }
+
+
+def inspector(image: str, claim: str, command: list[str]) -> Object:
+    """A pod beside the job that mounts its claim."""
+    mount = {"name": "c", "mountPath": "/checkpoints"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "inspector"},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "inspector", "image": image, "command": command, "volumeMounts": [mount]}],
+            "volumes": [{"name": "c", "persistentVolumeClaim": {"claimName": claim}}],
+        },
+    }
+
+
 def gpt_job(name: str, **training: Any) -> Object:
     """A training job small enough to share two cores: 2 workers, 1 process each of one thread, no checkpoint."""
     settings: Object = {

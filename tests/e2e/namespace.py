@@ -15,6 +15,16 @@ POLL_SECONDS = 0.5
 Object = dict[str, Any]
 
 
+def log_lines(text: str) -> list[Object]:
+    """The JSON lines in a container's output."""
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
+
+
+def losses(lines: list[Object]) -> dict[int, float]:
+    """The training loss of each logged step."""
+    return {line["step"]: line["loss"] for line in lines if line["event"] == "step"}
+
+
 class Namespace:
     """One namespace, through kubectl."""
 
@@ -36,6 +46,10 @@ class Namespace:
         found = self.kubectl("get", kind, name, "--ignore-not-found", "-o", "json")
         return json.loads(found) if found else None
 
+    def log(self, pod: str) -> list[Object]:
+        """The trainer's log lines of a pod."""
+        return log_lines(self.kubectl("logs", pod))
+
     def list(self, kinds: str, selector: str = "") -> list[Object]:
         items = json.loads(self.kubectl("get", kinds, "-l", selector, "-o", "json"))["items"]
         assert isinstance(items, list)
@@ -47,8 +61,18 @@ class Namespace:
     def status(self, name: str) -> Object:
         return self.job(name).get("status") or {}
 
-    def pod(self, job: str, worker: int) -> Object:
-        return self.get("pod", names.pod(job, 0, worker)) or {}
+    def pod(self, job: str, worker: int, attempt: int = 0) -> Object:
+        return self.get("pod", names.pod(job, attempt, worker)) or {}
+
+    def patch(self, job: str, **spec: Any) -> None:
+        """Change fields of the job's spec."""
+        self.kubectl("patch", "dtj", job, "--type=merge", "--patch", json.dumps({"spec": spec}))
+
+    def refusal(self, manifest: Object) -> str:
+        """What `kubectl apply` says to a manifest that must be refused."""
+        said = self.kubectl("apply", "-f", "-", stdin=json.dumps(manifest), check=False)
+        assert self.get("dtj", manifest["metadata"]["name"]) is None, f"not refused: {said}"
+        return said
 
     def condition(self, job: str, kind: str) -> Object:
         conditions = self.status(job).get("conditions") or []
@@ -76,10 +100,17 @@ class Namespace:
         assert isinstance(found, dict)
         return found
 
-    def until_step(self, job: str, step: int) -> Object:
-        """The status once the job has trained that far."""
-        self.until(f"step {step} of {job}", lambda: self.status(job).get("progress", {}).get("step", 0) >= step)
-        return self.status(job)
+    def until_step(self, job: str, step: int, attempt: int = 0) -> Object:
+        """The status once that attempt of the job has trained that far."""
+
+        def there() -> Object | None:
+            status = self.status(job)
+            far = status.get("progress", {}).get("step", 0) >= step
+            return status if far and status["attempt"] >= attempt and status["phase"] != "Restarting" else None
+
+        found = self.until(f"step {step} in attempt {attempt} of {job}", there)
+        assert isinstance(found, dict)
+        return found
 
     def picture(self) -> str:
         """What a person would look at first."""

@@ -9,7 +9,7 @@ import pytest
 from dtj_api import names
 from dtj_testbed.cluster import Cluster
 
-from tests.e2e.jobs import gpt_job, script_job
+from tests.e2e.jobs import claim, gpt_job, script_job
 from tests.e2e.namespace import Namespace
 
 
@@ -23,18 +23,6 @@ def test_a_bad_image_is_named_while_the_job_waits(namespace: Namespace) -> None:
     assert namespace.status("typo")["phase"] == "Pending"
 
 
-def test_an_unknown_key_is_named_with_the_nearest_known_one_and_nothing_is_made(namespace: Namespace) -> None:
-    namespace.apply(gpt_job("typo", optimiser={"learningRate": 1}))
-    namespace.until_phase("typo", "Invalid", 60)
-    created = namespace.condition("typo", "Created")
-    assert created["status"] == "False"
-    assert "spec.training.optimiser" in created["message"]
-    assert "did you mean optimizer?" in created["message"]
-    assert namespace.list("pods,services,pvc", f"{names.LABEL_JOB}=typo") == []
-    namespace.apply(gpt_job("typo", steps=5))
-    namespace.until_phase("typo", "Succeeded")
-
-
 def test_a_missing_folder_of_text_is_named(namespace: Namespace) -> None:
     namespace.apply(gpt_job("nodata", data={"text": "/data/books", "sequenceLength": 32}))
     namespace.until_phase("nodata", "Failed")
@@ -45,18 +33,12 @@ def test_a_missing_folder_of_text_is_named(namespace: Namespace) -> None:
 
 
 def test_a_checkpoint_of_another_model_is_refused_and_kept(namespace: Namespace) -> None:
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "shared"},
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "100Mi"}}},
-    }
     first = gpt_job("first", steps=5)
     second = gpt_job("second", steps=10, model={"name": "gpt", "size": "mini"})
     third = gpt_job("third", steps=10)
     for job in (first, second, third):
         job["spec"]["checkpoint"] = {"claimName": "shared"}
-    namespace.apply(claim, first)
+    namespace.apply(claim("shared"), first)
     namespace.until_phase("first", "Succeeded")
     namespace.apply(second)
     namespace.until_phase("second", "Failed")
@@ -98,18 +80,8 @@ def volume_and_claim(name: str, node: str, folder: str) -> tuple[dict[str, Any],
             "claimRef": {"namespace": name, "name": "small"},
         },
     }
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "small"},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "",
-            "volumeName": name,
-            "resources": {"requests": {"storage": "1Mi"}},
-        },
-    }
-    return volume, claim
+    resources = {"requests": {"storage": "1Mi"}}
+    return volume, claim("small", storageClassName="", volumeName=name, resources=resources)
 
 
 def test_a_full_volume_is_named_with_the_space_it_has(namespace: Namespace, small_volume: str) -> None:
@@ -130,12 +102,5 @@ def test_a_missing_claim_is_named_and_the_job_goes_on_when_it_appears(namespace:
     missing = lambda: namespace.condition("patient", "Created").get("reason") == "ClaimNotFound"  # noqa: E731
     namespace.until("the missing claim to be seen", missing, 60)
     assert "spec.checkpoint.claimName" in namespace.condition("patient", "Created")["message"]
-    namespace.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": "later"},
-            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "100Mi"}}},
-        }
-    )
+    namespace.apply(claim("later"))
     namespace.until_phase("patient", "Succeeded")

@@ -2,7 +2,7 @@
 
 from dtj_api import names
 
-from tests.e2e.jobs import example, script_job
+from tests.e2e.jobs import apart, example, script_job
 from tests.e2e.namespace import Namespace
 
 # Worker 0 listens where MASTER_ADDR points; worker 1 looks the name up and calls, then sees its own name resolve.
@@ -27,22 +27,9 @@ else:
 print(socket.gethostbyname(socket.gethostname()))
 """
 
-APART = {
-    "affinity": {
-        "podAntiAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": [
-                {
-                    "topologyKey": "kubernetes.io/hostname",
-                    "labelSelector": {"matchLabels": {names.LABEL_JOB: "meet"}},
-                }
-            ]
-        }
-    }
-}
-
 
 def test_workers_on_two_nodes_find_each_other_by_name(namespace: Namespace, operator_image: str) -> None:
-    namespace.apply(script_job("meet", operator_image, RENDEZVOUS, pod=APART))
+    namespace.apply(script_job("meet", operator_image, RENDEZVOUS, pod=apart("meet")))
     namespace.until_phase("meet", "Succeeded")
     assert len({namespace.pod("meet", worker)["spec"]["nodeName"] for worker in range(2)}) == 2
     heard = namespace.kubectl("logs", names.pod("meet", 0, 0))
@@ -57,14 +44,3 @@ def test_the_example_of_an_own_script_sums_over_the_ranks(namespace: Namespace, 
     for worker in range(2):
         words = namespace.kubectl("logs", names.pod("own-script", 0, worker))
         assert f"rank {worker} of 2: the sum of all ranks + 1 is 3" in words
-
-
-def test_a_script_that_fails_is_quoted_in_the_status(namespace: Namespace, operator_image: str) -> None:
-    script = (
-        "import os, time\nif os.environ['RANK'] == '1': raise RuntimeError('no such thing as luck')\ntime.sleep(600)"
-    )
-    namespace.apply(script_job("unlucky", operator_image, script))
-    namespace.until_phase("unlucky", "Failed")
-    failed = namespace.condition("unlucky", "Failed")
-    assert "worker 1" in failed["message"]
-    assert "RuntimeError: no such thing as luck" in failed["message"]

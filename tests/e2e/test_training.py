@@ -1,40 +1,14 @@
 """Jobs that train on the cluster, as their user sees them."""
 
-import json
 import re
-from typing import Any
 
 import pytest
 from dtj_api import names
 
-from tests.e2e.jobs import example, gpt_job
+from tests.e2e.jobs import example, gpt_job, inspector
 from tests.e2e.namespace import Namespace
 
 OWNED = "pods,services,pvc"
-
-# Run inside a worker's container: SIGKILL to its ranks, which unlike this process have a LOCAL_RANK.
-KILL_RANKS = """
-import glob, os, signal
-for path in glob.glob("/proc/[0-9]*/environ"):
-    pid = int(path.split("/")[2])
-    if pid not in (1, os.getpid()) and b"LOCAL_RANK=" in open(path, "rb").read():
-        os.kill(pid, signal.SIGKILL)
-"""
-
-
-def inspector(image: str, claim: str, command: list[str]) -> dict[str, Any]:
-    """A pod beside the job that mounts its claim."""
-    mount = {"name": "c", "mountPath": "/checkpoints"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "inspector"},
-        "spec": {
-            "restartPolicy": "Never",
-            "containers": [{"name": "inspector", "image": image, "command": command, "volumeMounts": [mount]}],
-            "volumes": [{"name": "c", "persistentVolumeClaim": {"claimName": claim}}],
-        },
-    }
 
 
 def scrape(namespace: Namespace, pod: str) -> dict[str, float]:
@@ -95,6 +69,7 @@ def test_a_job_deleted_while_it_trains_leaves_nothing(namespace: Namespace) -> N
     namespace.until("nothing left of the job", lambda: not namespace.list(OWNED, f"{names.LABEL_JOB}=gone"), 120)
 
 
+@pytest.mark.xdist_group("operator")
 def test_a_restarted_operator_goes_on_where_it_was(namespace: Namespace) -> None:
     namespace.apply(gpt_job("steady", steps=600, log={"everySteps": 5}))
     before = namespace.until_step("steady", 1)
@@ -105,29 +80,6 @@ def test_a_restarted_operator_goes_on_where_it_was(namespace: Namespace) -> None
     assert {pod["metadata"]["uid"] for pod in namespace.list("pods")} == pods
     assert done["startTime"] == before["startTime"]
     assert done["attempt"] == 0
-
-
-def test_a_killed_rank_fails_the_job_and_is_named(namespace: Namespace) -> None:
-    namespace.apply(gpt_job("victim", steps=100000))
-    namespace.until_step("victim", 1)
-    namespace.kubectl("exec", names.pod("victim", 0, 1), "--", "python", "-c", KILL_RANKS, check=False)
-    namespace.until_phase("victim", "Failed")
-    failed = namespace.condition("victim", "Failed")
-    assert "worker 1" in failed["message"]
-    assert names.pod("victim", 0, 1) in failed["message"]
-    assert "SIGKILL" in failed["message"]
-    assert "137" in failed["message"]
-    ended = lambda: all(p["status"]["phase"] in ("Failed", "Succeeded") for p in namespace.list("pods"))  # noqa: E731
-    namespace.until("no worker is left running", ended, 120)
-
-
-def test_a_deleted_worker_fails_the_job_and_is_named(namespace: Namespace) -> None:
-    namespace.apply(gpt_job("short", steps=100000))
-    namespace.until_step("short", 1)
-    namespace.kubectl("delete", "pod", names.pod("short", 0, 1), "--grace-period=0", "--force", check=False)
-    namespace.until_phase("short", "Failed")
-    failed = namespace.condition("short", "Failed")
-    assert (failed["reason"], "worker 1" in failed["message"]) == ("PodDeleted", True), json.dumps(failed)
 
 
 def test_an_example_classifies_digits_on_one_pod(namespace: Namespace) -> None:

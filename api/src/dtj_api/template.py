@@ -160,6 +160,18 @@ def _pod_errors(pod: Mapping[str, Any]) -> Iterator[FieldError]:
         yield FieldError(f"{path}.hostNetwork", "is set by spec.network.hostNetwork", remedy)
 
 
+def host_features(listed: str) -> frozenset[str]:
+    """Features of the host named in a list with commas.
+
+    Raises:
+        ValueError: one of them is none of HOST_FEATURES.
+    """
+    given = frozenset(name.strip() for name in listed.split(",")) - {""}
+    if unknown := sorted(given - set(HOST_FEATURES)):
+        raise ValueError(f"{', '.join(unknown)} is unknown; choose of {', '.join(HOST_FEATURES)}")
+    return given
+
+
 def host_errors(template: Mapping[str, Any], network: Network, allowed: frozenset[str]) -> Iterator[FieldError]:
     """Each thing a job asks of its nodes that is not `allowed`: some of HOST_FEATURES."""
     for feature, path in _host_features(template.get("spec", {}), network):

@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 from dtj_api import names
 from dtj_api.fields import InvalidFields
-from dtj_api.template import HOST_FEATURES
+from dtj_api.template import host_features
 from dtj_api.validation import load_job_spec, world_size
 
 from dtj_cli.errors import CommandError
@@ -29,10 +29,10 @@ def check(path: str, allow: Iterable[str] = ()) -> int:
 
 
 def features(allow: Iterable[str]) -> frozenset[str]:
-    given = frozenset(name.strip() for names_given in allow for name in names_given.split(","))
-    if unknown := sorted(given - set(HOST_FEATURES)):
-        raise CommandError(f"--allow: {', '.join(unknown)} is unknown; choose of {', '.join(HOST_FEATURES)}")
-    return given
+    try:
+        return host_features(",".join(allow))
+    except ValueError as error:
+        raise CommandError(f"--allow: {error}") from None
 
 
 def documents(path: str) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from dtj_api.template import HOST_FEATURES
+from dtj_api.template import host_features
 
 T = TypeVar("T")
 
@@ -95,10 +95,10 @@ def _names(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 
 def _features(environ: Mapping[str, str], name: str) -> frozenset[str]:
-    given = frozenset(_names(environ, name))
-    if unknown := sorted(given - set(HOST_FEATURES)):
-        raise ValueError(f"{name} names {', '.join(unknown)}: choose of {', '.join(HOST_FEATURES)}")
-    return given
+    try:
+        return host_features(environ.get(name, ""))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def _webhook(environ: Mapping[str, str]) -> Webhook | None:

@@ -38,7 +38,7 @@ def test_webhook_makes_its_certificate_or_reads_one() -> None:
     ("environ", "words"),
     [
         ({}, "DTJ_TRAINER_IMAGE is not set"),
-        (IMAGE | {"DTJ_ALLOW": "hostpath"}, "DTJ_ALLOW names hostpath: choose of hostNetwork"),
+        (IMAGE | {"DTJ_ALLOW": "hostpath"}, "DTJ_ALLOW: hostpath is unknown; choose of hostNetwork"),
         (IMAGE | {"DTJ_LOG_LEVEL": "loud"}, "DTJ_LOG_LEVEL='loud' is not one of debug"),
         (IMAGE | {"DTJ_RECONCILERS": "0"}, "DTJ_RECONCILERS='0' is not a number above 0"),
         (IMAGE | WEBHOOK | {"DTJ_WEBHOOK_PORT": "https"}, "DTJ_WEBHOOK_PORT='https' is not a number"),
