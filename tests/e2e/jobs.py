@@ -65,8 +65,8 @@ def inspector(image: str, claim: str, command: list[str]) -> Object:
     }
 
 
-def gpt_job(name: str, **training: Any) -> Object:
-    """A training job small enough to share two cores: 2 workers, 1 process each of one thread, no checkpoint."""
+def gpt_job(name: str, *, workers: int = 2, **training: Any) -> Object:
+    """A training job small enough to share two cores: 1 process a worker, of one thread, no checkpoint."""
     settings: Object = {
         "model": {"name": "gpt", "size": "tiny"},
         "data": {"text": "tinydocs", "sequenceLength": 32},
@@ -77,5 +77,5 @@ def gpt_job(name: str, **training: Any) -> Object:
         "apiVersion": names.API_VERSION,
         "kind": names.KIND,
         "metadata": {"name": name},
-        "spec": {"workers": 2, "training": settings | training, "template": {"spec": {"containers": [ONE_CORE]}}},
+        "spec": {"workers": workers, "training": settings | training, "template": {"spec": {"containers": [ONE_CORE]}}},
     }

@@ -100,6 +100,13 @@ class Namespace:
         assert isinstance(found, dict)
         return found
 
+    def until_pod_succeeds(self, name: str) -> None:
+        def succeeded() -> bool:
+            pod = self.get("pod", name)
+            return pod is not None and pod["status"]["phase"] == "Succeeded"
+
+        self.until(f"pod {name} to succeed", succeeded, 60)
+
     def until_step(self, job: str, step: int, attempt: int = 0) -> Object:
         """The status once that attempt of the job has trained that far."""
 

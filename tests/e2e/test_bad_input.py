@@ -33,9 +33,9 @@ def test_a_missing_folder_of_text_is_named(namespace: Namespace) -> None:
 
 
 def test_a_checkpoint_of_another_model_is_refused_and_kept(namespace: Namespace) -> None:
-    first = gpt_job("first", steps=5)
-    second = gpt_job("second", steps=10, model={"name": "gpt", "size": "mini"})
-    third = gpt_job("third", steps=10)
+    first = gpt_job("first", workers=1, steps=5)
+    second = gpt_job("second", workers=1, steps=10, model={"name": "gpt", "size": "mini"})
+    third = gpt_job("third", workers=1, steps=10)
     for job in (first, second, third):
         job["spec"]["checkpoint"] = {"claimName": "shared"}
     namespace.apply(claim("shared"), first)
@@ -85,7 +85,7 @@ def volume_and_claim(name: str, node: str, folder: str) -> tuple[dict[str, Any],
 
 
 def test_a_full_volume_is_named_with_the_space_it_has(namespace: Namespace, small_volume: str) -> None:
-    job = gpt_job("full", steps=50)
+    job = gpt_job("full", workers=1, steps=50)
     job["spec"]["checkpoint"] = {"claimName": small_volume, "everySteps": 5}
     namespace.apply(job)
     namespace.until_phase("full", "Failed")
@@ -96,7 +96,7 @@ def test_a_full_volume_is_named_with_the_space_it_has(namespace: Namespace, smal
 
 
 def test_a_missing_claim_is_named_and_the_job_goes_on_when_it_appears(namespace: Namespace) -> None:
-    job = gpt_job("patient", steps=5)
+    job = gpt_job("patient", workers=1, steps=5)
     job["spec"]["checkpoint"] = {"claimName": "later"}
     namespace.apply(job)
     missing = lambda: namespace.condition("patient", "Created").get("reason") == "ClaimNotFound"  # noqa: E731

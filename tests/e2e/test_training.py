@@ -47,7 +47,7 @@ def test_the_demo_job_learns_more_than_a_bigram_and_its_checkpoint_proves_it(
 
     command = ["python", "-m", "dtj_trainer", "--evaluate", "/checkpoints", "--bigram"]
     namespace.apply(inspector(trainer_image, names.checkpoint_claim("gpt"), command))
-    namespace.until("the inspector to end", lambda: namespace.get("pod", "inspector")["status"]["phase"] == "Succeeded")  # type: ignore[index]
+    namespace.until_pod_succeeds("inspector")
     words = namespace.kubectl("logs", "inspector")
     loss = float(re.search(r"validation loss (\d+\.\d+)", words)[1])  # type: ignore[index]
     bigram = float(re.search(r"bigram[^\d]*(\d+\.\d+)", words)[1])  # type: ignore[index]
@@ -71,7 +71,7 @@ def test_a_job_deleted_while_it_trains_leaves_nothing(namespace: Namespace) -> N
 
 @pytest.mark.xdist_group("operator")
 def test_a_restarted_operator_goes_on_where_it_was(namespace: Namespace) -> None:
-    namespace.apply(gpt_job("steady", steps=600, log={"everySteps": 5}))
+    namespace.apply(gpt_job("steady", steps=250, log={"everySteps": 5}))
     before = namespace.until_step("steady", 1)
     pods = {pod["metadata"]["uid"] for pod in namespace.list("pods")}
     system = Namespace("dtj-system")

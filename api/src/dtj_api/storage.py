@@ -54,8 +54,8 @@ def shares_one_node(spec: JobSpec, modes: Sequence[str]) -> bool:
     return every_worker_mounts and bool(modes) and not {"ReadWriteMany", "ReadOnlyMany"} & set(modes)
 
 
-def storage_errors(spec: JobSpec, modes: Sequence[str]) -> Iterator[FieldError]:
-    """Why the workers of a valid job cannot all mount a volume of these access modes."""
+def storage_errors(spec: JobSpec, modes: Sequence[str], job: str | None = None) -> Iterator[FieldError]:
+    """Why the workers of a valid job, called `job` if known, cannot all mount a volume of these access modes."""
     if not shares_one_node(spec, modes):
         return
     assert spec.checkpoint is not None
@@ -65,12 +65,12 @@ def storage_errors(spec: JobSpec, modes: Sequence[str]) -> Iterator[FieldError]:
     if "ReadWriteOncePod" in modes:
         yield FieldError(path, f"a ReadWriteOncePod volume cannot be mounted by {spec.workers} workers", remedy)
         return
-    for obstacle in _what_keeps_workers_apart(spec):
+    for obstacle in _what_keeps_workers_apart(spec, job):
         problem = f"a ReadWriteOnce volume ties all {spec.workers} workers to one node, but {obstacle} keeps them apart"
         yield FieldError(path, problem, remedy)
 
 
-def _what_keeps_workers_apart(spec: JobSpec) -> Iterator[str]:
+def _what_keeps_workers_apart(spec: JobSpec, job: str | None) -> Iterator[str]:
     """Paths of what never lets two workers share a node."""
     if spec.network.host_network:
         yield "spec.network.hostNetwork"
@@ -78,7 +78,7 @@ def _what_keeps_workers_apart(spec: JobSpec) -> Iterator[str]:
     pod = template.get("spec", {})
     labels = template.get("metadata", {}).get("labels", {}) | {
         names.LABEL_MANAGED_BY: names.MANAGED_BY,
-        names.LABEL_JOB: _UNKNOWN,
+        names.LABEL_JOB: _UNKNOWN if job is None else job,
         names.LABEL_ATTEMPT: _UNKNOWN,
         names.LABEL_WORKER: _UNKNOWN,
     }

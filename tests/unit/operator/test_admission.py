@@ -33,10 +33,12 @@ def test_the_attempt_to_come_is_rehearsed() -> None:
     assert "gpt-3-0" in rehearsed({"workers": 1, "template": SCRIPT}, {"attempt": 2})
 
 
-def test_sound_spec_with_faults_is_rehearsed_too_so_that_all_is_told_together() -> None:
-    spec = {"workers": 2, "training": TRAINING | {"batch": {"global": 7}}}
-    examined = examine_job(world(spec), SETTINGS)
-    assert [error.path for error in examined.faults] == ["spec.training.batch.global"]
+@pytest.mark.parametrize(
+    ("fault", "path"), [({"batch": {"global": 7}}, "batch.global"), ({"optimiser": {"name": "adamw"}}, "optimiser")]
+)
+def test_sound_spec_with_faults_is_rehearsed_too_so_that_all_is_told_together(fault: Any, path: str) -> None:
+    examined = examine_job(world({"workers": 2, "training": TRAINING | fault}), SETTINGS)
+    assert [error.path for error in examined.faults] == [f"spec.training.{path}"]
     assert examined.rehearse
 
 
@@ -62,3 +64,13 @@ def test_claim_that_not_all_workers_can_mount_is_a_fault() -> None:
     assert examine_job(world(spec), SETTINGS).faults == ()
     [error] = examine_job(world(spec, claim_modes=["ReadWriteOncePod"]), SETTINGS).faults
     assert error.path == "spec.checkpoint.claimName"
+
+
+def test_workers_kept_apart_by_the_name_of_their_job_cannot_share_a_volume() -> None:
+    mates = {"topologyKey": names.LABEL_NODE, "labelSelector": {"matchLabels": {names.LABEL_JOB: "gpt"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [mates]}}
+    template = {"spec": SCRIPT["spec"] | {"affinity": apart}}
+    for checkpoint in ({"size": "1Gi"}, {"claimName": "mine"}):
+        spec = {"workers": 2, "template": template, "checkpoint": checkpoint}
+        [error] = examine_job(world(spec, claim_modes=["ReadWriteOnce"]), SETTINGS).faults
+        assert "podAntiAffinity" in error.problem

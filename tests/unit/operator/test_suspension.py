@@ -27,6 +27,14 @@ def test_pods_are_deleted_and_waited_for() -> None:
     assert decision.next_look.after
 
 
+def test_a_pod_that_has_ended_is_left_until_it_is_gone() -> None:
+    decision = decide(world(succeeded(0), pod(1), status=status("Created", "Running"), **ON), NOW, SETTINGS)
+    assert [p.worker for p in decision.remove] == [0, 1]
+    ended = replace(failed(0, 143), deletion_due=NOW + timedelta(seconds=20))
+    decision = decide(world(ended, status=status("Created"), **ON), NOW, SETTINGS)
+    assert told(decision)["Suspended"] == ("False", "Suspending")
+
+
 def test_with_no_pod_left_it_is_suspended() -> None:
     decision = decide(world(status=status("Created", "Running", "Restarting"), **ON), NOW, SETTINGS)
     assert told(decision) == {

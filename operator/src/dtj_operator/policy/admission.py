@@ -6,7 +6,7 @@ from typing import Any
 
 from dtj_api.fields import FieldError, InvalidFields, examine, without_followers
 from dtj_api.spec import JobSpec
-from dtj_api.storage import storage_errors
+from dtj_api.storage import storage_errors, volume_modes
 from dtj_api.template import examine_template, trainer_container
 from dtj_api.validation import load_job_spec
 
@@ -39,7 +39,8 @@ def examine_job(world: World, settings: Settings) -> Examined:
         faults, spec = error.errors, _sound(raw)
     if spec is None:
         return Examined(tuple(faults), ())
-    faults += without_followers(storage_errors(spec, world.volume_modes), faults)
+    modes = volume_modes(spec) or world.volume_modes
+    faults += without_followers(storage_errors(spec, modes, world.job.name), faults)
     plan = blueprint(world, spec, settings, next_attempt(world.job))
     return Examined(tuple(faults), tuple(children.rehearsal(plan)))
 
@@ -67,9 +68,9 @@ def blueprint(world: World, spec: JobSpec, settings: Settings, attempt: int) -> 
 
 def _sound(raw: Any) -> JobSpec | None:
     """The spec if every field of it means something, whatever they mean together. A field that means nothing would be
-    taken for its default, and the API server's answer would be about that."""
+    taken for its default, and the API server's answer would be about that; but of `training` it sees nothing."""
     spec, errors = examine(JobSpec, raw, "spec")
-    if spec is None or errors:
+    if spec is None or any(spec.training is None or not error.path.startswith("spec.training.") for error in errors):
         return None
     if not isinstance(raw.get("template"), Mapping):
         return spec

@@ -78,9 +78,7 @@ def _end(world: World) -> End | None:
 
 
 def _until_given_up(pod: Pod, now: datetime, lost_node_seconds: float) -> float:
-    """Seconds that a pod may still take to end; a lost node does not hold a job for ever."""
-    if pod.ended:
-        return 0.0
+    """Seconds that a pod may still take to go; a lost node does not hold a job for ever."""
     if pod.deletion_due is None:
         return lost_node_seconds  # it is deleted now
     return (pod.deletion_due + timedelta(seconds=lost_node_seconds) - now).total_seconds()
