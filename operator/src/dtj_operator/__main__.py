@@ -13,6 +13,7 @@ from kubernetes.aio.config import ConfigException
 from dtj_operator import credentials, handlers, webhook
 from dtj_operator.cluster import Cluster
 from dtj_operator.errors import ApiError, NotFound
+from dtj_operator.informer import WATCHED_KINDS, Cache, Reflector
 from dtj_operator.progress import ProgressReader
 from dtj_operator.reconciler import Reconciler
 from dtj_operator.settings import Settings
@@ -62,17 +63,26 @@ async def run(settings: Settings) -> None:
     """Run until a signal, or until a part of it ends: then all do, and Kubernetes starts a new one."""
     configuration = await credentials.load()
     cluster = Cluster(configuration)
+    cache = Cache()
     queue: WorkQueue[JobKey] = WorkQueue()
     progress = ProgressReader(queue.add, settings.progress_seconds)
-    reconciler = Reconciler(cluster, settings, progress)
+    reconciler = Reconciler(cluster, cache, settings, progress)
+    reflectors = [
+        Reflector(cluster, cache, kind, namespace, queue.add)
+        for kind in WATCHED_KINDS
+        for namespace in _scopes(settings)
+    ]
     try:
         await _wait_for_the_crd(cluster, settings)
-        workers = asyncio.create_task(serve(queue, reconciler.reconcile, workers=settings.reconcilers))
-        rounds = asyncio.create_task(_resync(cluster, queue, settings))
-        watches = asyncio.create_task(_watch(queue, settings))
-        tasks: set[asyncio.Task[None]] = {workers, rounds, watches}
+        parts = [
+            *(reflector.run() for reflector in reflectors),
+            _work(queue, reconciler, reflectors, settings),
+            _resync(cluster, cache, queue, settings),
+            _watch_jobs(cache, queue, settings),
+        ]
         if settings.webhook is not None:
-            tasks.add(asyncio.create_task(webhook.serve(cluster, settings, settings.webhook)))
+            parts.append(webhook.serve(cluster, settings, settings.webhook))
+        tasks = {asyncio.create_task(part) for part in parts}
         done, running = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in running:
             task.cancel()
@@ -84,10 +94,19 @@ async def run(settings: Settings) -> None:
         await cluster.close()
 
 
-async def _watch(queue: WorkQueue[JobKey], settings: Settings) -> None:
-    """kopf, for its watches alone."""
+async def _work(
+    queue: WorkQueue[JobKey], reconciler: Reconciler, reflectors: Iterable[Reflector], settings: Settings
+) -> None:
+    """A job of which only a part is known yet would be taken for one that has lost the rest."""
+    for reflector in reflectors:
+        await reflector.synced.wait()
+    await serve(queue, reconciler.reconcile, workers=settings.reconcilers)
+
+
+async def _watch_jobs(cache: Cache, queue: WorkQueue[JobKey], settings: Settings) -> None:
+    """kopf, for its watch alone."""
     registry = kopf.OperatorRegistry()
-    handlers.register(registry, queue)
+    handlers.register(registry, cache, queue)
 
     @kopf.on.login(registry=registry)
     async def login(**_: object) -> kopf.ConnectionInfo:
@@ -116,18 +135,21 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.networking.error_backoffs = (1, 2, 3, 5)
     settings.queueing.exit_timeout = 0.2
     settings.process.ultimate_exiting_timeout = 5
-    settings.watching.label_selectors["", "v1", "pods"] = names.LABEL_JOB
     return settings
 
 
-async def _resync(cluster: Cluster, queue: WorkQueue[JobKey], settings: Settings) -> None:
-    """Every job is looked at once in a while: a watch can fall silent (https://github.com/nolar/kopf/issues/1276)."""
+async def _resync(cluster: Cluster, cache: Cache, queue: WorkQueue[JobKey], settings: Settings) -> None:
+    """Every job is listed and looked at once in a while: kopf does not tell what was deleted while its watch was down,
+    and a watch can fall silent (https://github.com/nolar/kopf/issues/1276)."""
     while True:
         try:
-            for key in await _all_jobs(cluster, settings.namespaces):
-                queue.add(key)
+            for scope in _scopes(settings):
+                jobs, version = await cluster.list_jobs(scope)
+                cache.replace_jobs(scope, jobs, version)
         except ApiError as error:
             logger.warning("cannot list the jobs: %s", error)
+        for key in cache.jobs():
+            queue.add(key)
         await asyncio.sleep(settings.resync_seconds)
 
 
@@ -135,7 +157,8 @@ async def _wait_for_the_crd(cluster: Cluster, settings: Settings) -> None:
     """kopf looks for its resources once, at its start."""
     while True:
         try:
-            await _all_jobs(cluster, settings.namespaces)
+            for scope in _scopes(settings):
+                await cluster.list_jobs(scope)
             return
         except NotFound:
             logger.warning("the cluster does not know %s.%s yet: install the CRD", names.PLURAL, names.GROUP)
@@ -144,10 +167,9 @@ async def _wait_for_the_crd(cluster: Cluster, settings: Settings) -> None:
         await asyncio.sleep(1)
 
 
-async def _all_jobs(cluster: Cluster, namespaces: Iterable[str]) -> list[JobKey]:
-    scopes: list[str | None] = list(namespaces) or [None]
-    jobs = [job for scope in scopes for job in await cluster.list_jobs(scope)]
-    return [JobKey(job["metadata"]["namespace"], job["metadata"]["name"]) for job in jobs]
+def _scopes(settings: Settings) -> list[str | None]:
+    """Each namespace whose jobs are run; None for all."""
+    return list(settings.namespaces) or [None]
 
 
 if __name__ == "__main__":

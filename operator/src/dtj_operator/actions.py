@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -10,10 +11,11 @@ from dtj_api import names
 from dtj_operator.children import Object
 from dtj_operator.cluster import Cluster
 from dtj_operator.errors import AlreadyExists, Refused
+from dtj_operator.informer import Cache
 from dtj_operator.policy.decision import Decision
 from dtj_operator.policy.refusal import Refusal, refused
 from dtj_operator.policy.setup import blocked
-from dtj_operator.snapshot import Blocker, Job, blocker
+from dtj_operator.snapshot import Blocker, Child, Job, blocker, observe
 
 T = TypeVar("T")
 
@@ -37,87 +39,119 @@ class _NotAccepted(Exception):
         self.refusal = refusal
 
 
-async def carry_out(cluster: Cluster, job: Job, decision: Decision) -> Decision:
-    """Delete, rehearse, create. What earlier attempts left is deleted beside the creation, which does not wait for it.
+class Actor:
+    """Carries decisions out. What the API server answers is in the cache before the next look."""
 
-    Returns:
-        the decision as it came out: another one where the API server refused an object, or a name was taken.
-    """
-    if decision.delete_job:
-        await cluster.delete(names.KIND, job.namespace, job.name, job.uid)
-        return decision
-    removing = asyncio.create_task(_remove(cluster, job, decision))
-    try:
-        return await _make(cluster, job, decision)
-    finally:
-        await removing
+    def __init__(self, cluster: Cluster, cache: Cache) -> None:
+        self._cluster = cluster
+        self._cache = cache
 
+    async def carry_out(self, job: Job, decision: Decision) -> Decision:
+        """Delete, rehearse, create. What earlier attempts left is deleted beside the creation, which does not wait.
 
-async def _remove(cluster: Cluster, job: Job, decision: Decision) -> None:
-    await _in_growing_batches(lambda pod: cluster.delete("Pod", job.namespace, pod.name, pod.uid), decision.remove)
-    for child in decision.discard:
-        await cluster.delete(child.kind, job.namespace, child.name, child.uid)
-
-
-async def _make(cluster: Cluster, job: Job, decision: Decision) -> Decision:
-    await _repair(cluster, job, decision.repair)
-    try:
-        refusals = await _rehearse(cluster, job, decision.rehearse)
-        if refusals or decision.faults:
-            return refused(decision, refusals, decision.faults)
-        for manifest in decision.create:
-            await _create(cluster, job, manifest)
-        await _in_growing_batches(lambda pod: _create(cluster, job, pod), decision.create_pods)
-    except _Taken as taken:
-        return blocked((taken.blocker,))
-    except _NotAccepted as error:
-        return refused(decision, [error.refusal])
-    return decision
-
-
-async def _rehearse(cluster: Cluster, job: Job, manifests: Iterable[Object]) -> list[Refusal]:
-    """Every object that would be refused, so that all is told at once."""
-    refusals = []
-    for manifest in manifests:
+        Returns:
+            the decision as it came out: another one where the API server refused an object, or a name was taken.
+        """
+        if decision.delete_job:
+            await self._cluster.delete(names.KIND, job.namespace, job.name, job.uid)
+            return decision
+        removing = asyncio.create_task(self._remove(job, decision))
         try:
-            await _create(cluster, job, manifest, rehearse=True)
+            return await self._make(job, decision)
+        finally:
+            await removing
+
+    async def _remove(self, job: Job, decision: Decision) -> None:
+        pods = _side_by_side(lambda pod: self._delete("Pod", job, pod.name, pod.uid), decision.remove)
+        await _together([pods, self._discard(job, decision.discard)])
+
+    async def _discard(self, job: Job, children: Iterable[Child]) -> None:
+        for child in children:
+            await self._delete(child.kind, job, child.name, child.uid)
+
+    async def _delete(self, kind: str, job: Job, name: str, uid: str) -> None:
+        left = await self._cluster.delete(kind, job.namespace, name, uid)
+        if left is None:
+            self._cache.lose(uid)
+        else:
+            self._cache.see(left)
+
+    async def _make(self, job: Job, decision: Decision) -> Decision:
+        await self._repair(job, decision.repair)
+        try:
+            refusals = await self._rehearse(job, decision.rehearse)
+            if refusals or decision.faults:
+                return refused(decision, refusals, decision.faults)
+            for manifest in decision.create:
+                await self._create(job, manifest)
+            await _side_by_side(lambda pod: self._create(job, pod), decision.create_pods)
+        except _Taken as taken:
+            return blocked((taken.blocker,))
         except _NotAccepted as error:
-            refusals.append(error.refusal)
-    return refusals
+            return refused(decision, [error.refusal])
+        return decision
 
+    async def _rehearse(self, job: Job, manifests: Iterable[Object]) -> list[Refusal]:
+        """Every object that would be refused, so that all is told at once."""
+        refusals = []
+        for manifest in manifests:
+            try:
+                await self._create(job, manifest, rehearse=True)
+            except _NotAccepted as error:
+                refusals.append(error.refusal)
+        return refusals
 
-async def _repair(cluster: Cluster, job: Job, manifests: Iterable[Object]) -> None:
-    for manifest in manifests:
+    async def _repair(self, job: Job, manifests: Iterable[Object]) -> None:
+        for manifest in manifests:
+            try:
+                await self._create(job, manifest)
+            except (_Taken, _NotAccepted) as error:
+                logger.warning("%s/%s: cannot make its %s again: %s", job.namespace, job.name, manifest["kind"], error)
+
+    async def _create(self, job: Job, manifest: Object, *, rehearse: bool = False) -> None:
+        kind = manifest["kind"]
         try:
-            await _create(cluster, job, manifest)
-        except (_Taken, _NotAccepted) as error:
-            logger.warning("%s/%s: cannot make its %s again: %s", job.namespace, job.name, manifest["kind"], error)
+            made = await self._cluster.create(manifest, rehearse=rehearse)
+        except Refused as error:
+            raise _NotAccepted(Refusal.of(manifest, error)) from error
+        except AlreadyExists:
+            metadata = manifest["metadata"]
+            existing = await self._cluster.find(kind, metadata["namespace"], metadata["name"])
+            in_the_way = blocker(observe(existing), job) if existing else None
+            if in_the_way is not None:
+                raise _Taken(in_the_way) from None
+            made = existing or {}
+        if made and not rehearse:
+            self._cache.see({**made, "kind": kind})
 
 
-async def _create(cluster: Cluster, job: Job, manifest: Object, *, rehearse: bool = False) -> None:
-    try:
-        await cluster.create(manifest, rehearse=rehearse)
-    except Refused as error:
-        raise _NotAccepted(Refusal.of(manifest, error)) from error
-    except AlreadyExists:
-        metadata = manifest["metadata"]
-        existing = await cluster.find(manifest["kind"], metadata["namespace"], metadata["name"])
-        in_the_way = blocker(existing, job) if existing else None
-        if in_the_way is not None:
-            raise _Taken(in_the_way) from None
-
-
-async def _in_growing_batches(call: Callable[[T], Awaitable[None]], things: Sequence[T]) -> None:
-    """1, 2, 4, ... calls at a time: what the API server refuses is refused once, not once a worker.
+async def _side_by_side(call: Callable[[T], Awaitable[None]], things: Sequence[T]) -> None:
+    """1, 2, 4, ... calls at a time, and from then on `MOST_IN_FLIGHT` without a pause between them: what the API server
+    refuses is refused once, not once a worker.
 
     Raises:
-        Exception: the first failure, after the rest of its batch has ended.
+        Exception: the first failure; what was begun by then has ended.
     """
     size = 1
-    while things:
+    while things and size < MOST_IN_FLIGHT:
         batch, things = things[:size], things[size:]
-        outcomes = await asyncio.gather(*(call(thing) for thing in batch), return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
-        size = min(size * 2, MOST_IN_FLIGHT)
+        await _together([call(thing) for thing in batch])
+        size *= 2
+    rest = iter(things)
+
+    async def go_through() -> None:
+        for thing in rest:
+            try:
+                await call(thing)
+            except BaseException:
+                deque(rest, maxlen=0)  # nobody takes another
+                raise
+
+    await _together([go_through() for _ in range(min(MOST_IN_FLIGHT, len(things)))])
+
+
+async def _together(calls: Iterable[Awaitable[None]]) -> None:
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome

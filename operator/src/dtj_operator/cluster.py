@@ -1,14 +1,17 @@
-"""The gateway to Kubernetes: the only file that calls it. Raw dicts in, raw dicts out; no decisions.
+"""The gateway to Kubernetes: the only file that calls it, kopf's watch of jobs aside. Raw dicts in, raw dicts out; no
+decisions.
 
-Raw because kubernetes 37's models drop fields they do not know, and refuse manifests that have one.
+Raw because kubernetes 37's models drop fields they do not know, and refuse manifests that have one; and over a session
+of its own, with that client's TLS and credentials, because the client's way of serialising takes longer than the call.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
 import aiohttp
+import orjson
 from dtj_api import names
 from kubernetes.aio.client import ApiClient, Configuration
 
@@ -17,6 +20,11 @@ from dtj_operator.errors import AlreadyExists, ApiError, Conflict, NotFound, Ref
 Object = dict[str, Any]
 
 CALL_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=10)
+# A watch is ended by the server at the one, and a healthy one brings a bookmark well before the other:
+# https://kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks
+WATCH_SECONDS, SILENT_SECONDS = 290, 100
+WATCH_TIMEOUT = aiohttp.ClientTimeout(total=WATCH_SECONDS + 30, sock_connect=10, sock_read=SILENT_SECONDS)
+CONNECTIONS = 120
 PAGE = 500
 JOBS = f"/apis/{names.API_VERSION}"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -37,11 +45,12 @@ class Cluster:
     """Calls by what they are for. Every method raises one of errors.py where the API server says no."""
 
     def __init__(self, configuration: Configuration) -> None:
-        self._client = ApiClient(configuration)
-        self._client.user_agent = names.MANAGED_BY
+        self._configuration = configuration
+        self._open: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
-        await self._client.close()
+        if self._open is not None:
+            await self._open.close()
 
     async def get_job(self, namespace: str, name: str) -> Object | None:
         try:
@@ -49,10 +58,9 @@ class Cluster:
         except NotFound:
             return None
 
-    async def list_jobs(self, namespace: str | None) -> list[Object]:
-        """All jobs of one namespace, or of all."""
-        scope = f"/namespaces/{namespace}" if namespace else ""
-        return await self._list(f"{JOBS}{scope}/{names.PLURAL}", {})
+    async def list_jobs(self, namespace: str | None) -> tuple[list[Object], str]:
+        """All jobs of one namespace, or of all, and the version of that list."""
+        return await self._pages(_collection(names.KIND, namespace), {})
 
     async def list_children(self, kind: str, namespace: str, job: str) -> list[Object]:
         """Objects of that kind with the job's label, whoever owns them. Never from a stale cache. A kind that the
@@ -62,6 +70,37 @@ class Cluster:
         except NotFound:
             return []
         return [{"kind": kind, **child} for child in children]
+
+    async def list_all(self, kind: str, namespace: str | None) -> tuple[list[Object], str]:
+        """Children of all jobs, and the version of the collection from which to watch on."""
+        items, version = await self._pages(_collection(kind, namespace), {"labelSelector": names.LABEL_JOB})
+        return [{"kind": kind, **item} for item in items], version
+
+    async def watch(self, kind: str, namespace: str | None, version: str) -> AsyncIterator[Object]:
+        """What happens to children of all jobs after `version`, bookmarks included, until the server ends the stream.
+
+        Raises:
+            Unavailable: the connection broke or fell silent.
+            ApiError: the server says no, 410 where it does not know that version any more.
+        """
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "labelSelector": names.LABEL_JOB,
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        path = _collection(kind, namespace)
+        try:
+            async with self._session().get(
+                self._url(path), params=query, headers=await self._headers(), timeout=WATCH_TIMEOUT, **self._proxying()
+            ) as response:
+                if response.status >= 400:
+                    raise _error(response.status, response.headers.get("Retry-After"), await response.read())
+                async for line in _lines(response.content):
+                    yield _event(kind, line)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise Unavailable(0, "Unreachable", f"watch {path}: {error or type(error).__name__}") from error
 
     async def find(self, kind: str, namespace: str, name: str) -> Object | None:
         """The object of that name. A list with a selector: the operator needs no right to get single pods or services,
@@ -84,8 +123,12 @@ class Cluster:
                 raise
             raise Refused(error.status, error.reason, f"the cluster has no {kind}s: {OPTIONAL_KINDS[kind]}") from None
 
-    async def delete(self, kind: str, namespace: str, name: str, uid: str) -> None:
-        """Delete that very object; one that is gone, or another of its name, is left alone. What it owns goes later."""
+    async def delete(self, kind: str, namespace: str, name: str, uid: str) -> Object | None:
+        """Delete that very object; one that is gone, or another of its name, is left alone. What it owns goes later.
+
+        Returns:
+            the object where it is ending and still there.
+        """
         body = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -93,9 +136,10 @@ class Cluster:
             "propagationPolicy": "Background",
         }
         try:
-            await self._call("DELETE", f"{_collection(kind, namespace)}/{quote(name, safe='')}", body=body)
+            left = await self._call("DELETE", f"{_collection(kind, namespace)}/{quote(name, safe='')}", body=body)
         except (NotFound, Conflict):
-            return
+            return None
+        return {**left, "kind": kind} if (left.get("metadata") or {}).get("deletionTimestamp") else None
 
     async def get_node(self, name: str) -> Object | None:
         try:
@@ -103,14 +147,17 @@ class Cluster:
         except NotFound:
             return None
 
-    async def patch_status(self, namespace: str, name: str, metadata: Mapping[str, str], status: Object) -> None:
+    async def patch_status(self, namespace: str, name: str, metadata: Mapping[str, str], status: Object) -> Object:
         """Merge `status` into the job's. `metadata` holds the uid and resourceVersion that were decided on.
+
+        Returns:
+            the job as it is now.
 
         Raises:
             Conflict: the job has changed since.
         """
         path = f"{JOBS}/namespaces/{namespace}/{names.PLURAL}/{name}/status"
-        await self._call("PATCH", path, body={"metadata": dict(metadata), "status": status})
+        return await self._call("PATCH", path, body={"metadata": dict(metadata), "status": status})
 
     async def create_event(self, event: Object) -> None:
         """An event that is there already is not made again."""
@@ -130,6 +177,9 @@ class Cluster:
         await self._call("PATCH", f"{WEBHOOKS}/{quote(name, safe='')}", body=patch)
 
     async def _list(self, path: str, query: Mapping[str, str]) -> list[Object]:
+        return (await self._pages(path, query))[0]
+
+    async def _pages(self, path: str, query: Mapping[str, str]) -> tuple[list[Object], str]:
         items: list[Object] = []
         token = ""
         while True:
@@ -137,40 +187,102 @@ class Cluster:
             items += page["items"]
             token = page["metadata"].get("continue") or ""
             if not token:
-                return items
+                return items, page["metadata"].get("resourceVersion") or ""
 
     async def _call(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Object | None = None
     ) -> Object:
-        content_type = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        headers = await self._headers()
+        data = None
+        if body is not None:
+            headers["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
+            data = _encode(body)
         try:
-            request = await self._client.param_serialize(
-                method,
-                path,
-                query_params=list((query or {}).items()),
-                header_params={"Accept": "application/json", "Content-Type": content_type},
-                body=body,
-                auth_settings=["BearerToken"],
-            )
-            response = await self._client.call_api(*request, _request_timeout=CALL_TIMEOUT)
-            text = await response.read()
+            async with self._session().request(
+                method, self._url(path), params=query, data=data, headers=headers, timeout=CALL_TIMEOUT,
+                **self._proxying(),
+            ) as response:  # fmt: skip
+                text = await response.read()
         except (aiohttp.ClientError, OSError) as error:
             raise Unavailable(0, "Unreachable", f"{method} {path}: {error or type(error).__name__}") from error
         if response.status >= 400:
-            raise _error(response.status, response.getheader("Retry-After"), text)
-        answer: Object = json.loads(text)
-        return answer
+            raise _error(response.status, response.headers.get("Retry-After"), text)
+        try:
+            return _decode(text)
+        except ValueError as error:
+            raise Unavailable(response.status, "NotJSON", f"{method} {path}: the answer is no JSON: {error}") from error
+
+    def _session(self) -> aiohttp.ClientSession:
+        if self._open is None:
+            # the client knows how to read the certificates of every kind of kubeconfig
+            self._rest = ApiClient(self._configuration).rest_client
+            connector = aiohttp.TCPConnector(ssl=self._rest.ssl_context, limit=CONNECTIONS)
+            self._open = aiohttp.ClientSession(connector=connector, trust_env=True)
+        return self._open
+
+    def _url(self, path: str) -> str:
+        return f"{self._configuration.host}{path}"
+
+    def _proxying(self) -> dict[str, Any]:
+        given = {
+            "proxy": self._configuration.proxy,
+            "proxy_headers": self._configuration.proxy_headers,
+            "server_hostname": self._configuration.tls_server_name,
+        }
+        return {name: value for name, value in given.items() if value}
+
+    async def _headers(self) -> dict[str, str]:
+        """The token is read again as it is renewed."""
+        headers = {"Accept": "application/json", "User-Agent": names.MANAGED_BY}
+        authorization = await self._configuration.get_api_key_with_prefix("BearerToken")
+        if authorization:
+            headers["Authorization"] = authorization
+        return headers
 
 
-def _collection(kind: str, namespace: str) -> str:
+def _encode(body: Object) -> bytes:
+    try:
+        return orjson.dumps(body)
+    except TypeError:  # nested deeper than 254 levels, or a number beyond 64 bits
+        return json.dumps(body).encode()
+
+
+def _decode(text: bytes) -> Object:
+    try:
+        answer: Object = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        # it stops at 1,024 levels; the API server lets in ten times as many, and one such job is in a list of all
+        answer = json.loads(text)
+    return answer
+
+
+def _collection(kind: str, namespace: str | None) -> str:
     prefix, plural = COLLECTIONS[kind]
-    return f"{prefix}/namespaces/{quote(namespace, safe='')}/{plural}"
+    return f"{prefix}/namespaces/{quote(namespace, safe='')}/{plural}" if namespace else f"{prefix}/{plural}"
+
+
+async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """aiohttp's own refuses lines beyond its buffer; an object may have 3 MiB."""
+    rest = b""
+    async for chunk in stream.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line:
+                yield line
+
+
+def _event(kind: str, line: bytes) -> Object:
+    event = _decode(line)
+    if event["type"] == "ERROR":
+        status = event["object"]
+        raise _error(status.get("code") or 500, None, _encode(status))
+    return {"type": event["type"], "object": {"kind": kind, **event["object"]}}
 
 
 def _error(status: int, retry_after: str | None, text: bytes) -> ApiError:
     """The typed form of a Status object, or of whatever a proxy in between has sent."""
     try:
-        answer = json.loads(text)
+        answer = _decode(text)
         reason, message = str(answer.get("reason") or ""), str(answer.get("message") or "")
     except (ValueError, AttributeError):
         reason, message = "", text[:200].decode(errors="replace")

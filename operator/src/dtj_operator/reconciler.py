@@ -1,4 +1,9 @@
-"""One job's reconcile: observe, decide, act, report. The prose and nothing else; every rule lives in policy/."""
+"""One job's reconcile: observe, decide, act, report. The prose and nothing else; every rule lives in policy/.
+
+Observed is first what the watches have brought. That may be old, so two kinds of decision are taken again on what the
+API server says now: to create, where the job itself is only known from a watch (it may have finished since), and
+whatever rests on something not being there (a lost pod ends an attempt; no pod left is a suspension's end).
+"""
 
 import asyncio
 import logging
@@ -10,20 +15,34 @@ from dtj_api.progress import Progress
 from dtj_api.status import JobStatus
 
 from dtj_operator import events
-from dtj_operator.actions import carry_out
-from dtj_operator.cluster import Cluster
-from dtj_operator.errors import ApiError, NotFound
+from dtj_operator.actions import Actor
+from dtj_operator.cluster import Cluster, Object
+from dtj_operator.errors import ApiError, Conflict, NotFound
+from dtj_operator.informer import WATCHED_KINDS, Cache
 from dtj_operator.pods import Node, Pod, read_node
+from dtj_operator.policy.decision import Decision
 from dtj_operator.policy.lifecycle import decide, managed_elsewhere
 from dtj_operator.settings import Settings
-from dtj_operator.snapshot import Job, JobKey, World, progress_seconds, read_job, take, user_claim_name
+from dtj_operator.snapshot import (
+    Job,
+    JobKey,
+    Observed,
+    World,
+    observe,
+    progress_seconds,
+    read_job,
+    take,
+    user_claim_name,
+)
 from dtj_operator.status import merge_patch, report
-from dtj_operator.workqueue import NEVER, Requeue
+from dtj_operator.workqueue import NEVER, Requeue, sooner
 
 logger = logging.getLogger(__name__)
 
 # Of one gang's pods in doubt so many nodes are asked for at most: the first verdict ends them all.
 MOST_NODES = 32
+# How many workers are ready is told with whatever else is told, and else so often: a big gang starts one by one.
+COUNTS_SECONDS = 10.0
 
 
 class Progresses(Protocol):
@@ -40,48 +59,76 @@ class Reconciler:
     def __init__(
         self,
         cluster: Cluster,
+        cache: Cache,
         settings: Settings,
         progress: Progresses,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._cluster = cluster
+        self._cache = cache
+        self._actor = Actor(cluster, cache)
         self._settings = settings
         self._progress = progress
         self._clock = clock
+        self._doubted: set[JobKey] = set()
+        self._told: dict[JobKey, datetime] = {}
 
     async def reconcile(self, key: JobKey) -> Requeue:
-        world = await self._observe(key)
-        if world is None:
-            self._progress.forget(key)
-            return NEVER  # gone, or going: garbage collection does the rest
         # one moment for all: a restart is known by the time it was decided at
         now = self._clock()
-        decision = decide(world, now, self._settings)
+        world = await self._observe(key) if key not in self._doubted else await self._ask(key)
+        self._doubted.discard(key)
+        decision = decide(world, now, self._settings) if world else None
+        if world and decision and self._must_be_sure(key, world, decision):
+            world = await self._ask(key)
+            decision = decide(world, now, self._settings) if world else None
+        if world is None or decision is None:
+            self._forget(key)
+            return NEVER  # gone, or going: garbage collection does the rest
         if decision.hands_off:
             return NEVER
-        decision = await carry_out(self._cluster, world.job, decision)
-        if not decision.delete_job:
-            await self._publish(key, world, report(world, decision, now), now)
-        return decision.next_look
+        decision = await self._actor.carry_out(world.job, decision)
+        if decision.delete_job:
+            return decision.next_look
+        return sooner(decision.next_look, await self._publish(key, world, report(world, decision, now), now))
+
+    def _must_be_sure(self, key: JobKey, world: World, decision: Decision) -> bool:
+        return decision.rests_on_absence or (
+            decision.creates and not self._cache.is_confirmed(key, world.job.resource_version)
+        )
 
     async def _observe(self, key: JobKey) -> World | None:
-        """The job and all it owns. The job is read first: what is made for it meanwhile is seen, never missed."""
+        """The job and all it owns, as last heard of."""
+        raw = self._cache.job(key)
+        return await self._world(raw, self._cache.children(key)) if raw is not None else None
+
+    async def _ask(self, key: JobKey) -> World | None:
+        """The same as the API server has it. The job is read first: what is made for it meanwhile is seen, never
+        missed."""
         raw = await self._cluster.get_job(key.namespace, key.name)
-        job = read_job(raw) if raw is not None else None
+        if raw is None:
+            return None
+        self._cache.see_job(raw, confirmed=True)
+        listed = await asyncio.gather(
+            *(self._cluster.list_children(kind, key.namespace, key.name) for kind in WATCHED_KINDS)
+        )
+        return await self._world(raw, [observe(child) for children in listed for child in children])
+
+    async def _world(self, raw: Object, children: list[Observed]) -> World | None:
+        job = read_job(raw)
         if job is None:
             return None
         if managed_elsewhere(job):
             return World(job)
-        listed = await asyncio.gather(
-            *(self._cluster.list_children(kind, key.namespace, key.name) for kind in _kinds_to_list(job))
-        )
+        key = JobKey(job.namespace, job.name)
+        if _may_have_pod_monitor(job):
+            children = [*children, *map(observe, await self._cluster.list_children("PodMonitor", *key))]
         claim_name = user_claim_name(job)
         claim = None
         if claim_name is not None and not job.status.is_true("Running") and not job.status.finished:
-            claim = await self._cluster.find("PersistentVolumeClaim", key.namespace, claim_name)
-        world = take(job, [child for children in listed for child in children], claim)
-        pause = progress_seconds(job)
-        world = world.with_progress(self._progress.latest(key, world.pods.get(0), pause))
+            claim = await self._cluster.find("PersistentVolumeClaim", job.namespace, claim_name)
+        world = take(job, children, claim)
+        world = world.with_progress(self._progress.latest(key, world.pods.get(0), progress_seconds(job)))
         return world.with_nodes(await self._nodes_in_doubt(world))
 
     async def _nodes_in_doubt(self, world: World) -> dict[str, Node]:
@@ -95,17 +142,25 @@ class Reconciler:
         found = await asyncio.gather(*(self._cluster.get_node(name) for name in names))
         return {name: read_node(name, raw) for name, raw in zip(names, found, strict=True)}
 
-    async def _publish(self, key: JobKey, world: World, status: JobStatus, now: datetime) -> None:
+    async def _publish(self, key: JobKey, world: World, status: JobStatus, now: datetime) -> Requeue:
         """One status patch, if anything changed; then the events of that change."""
         job = world.job
         patch = merge_patch(job.raw_status, status)
+        if patch.keys() <= {"workers"} and (wait := self._until_counts(key, now)) > 0:
+            return Requeue(after=wait) if patch else NEVER
         if not patch:
-            return
-        identity = {"uid": job.uid, "resourceVersion": job.resource_version}
+            return NEVER
         try:
-            await self._cluster.patch_status(key.namespace, key.name, identity, patch)
+            identity = {"uid": job.uid, "resourceVersion": job.resource_version}
+            patched = await self._cluster.patch_status(key.namespace, key.name, identity, patch)
         except NotFound:
-            return
+            self._forget(key)
+            return NEVER
+        except Conflict:
+            self._doubted.add(key)
+            raise
+        self._cache.see_job(patched, confirmed=True)
+        self._told[key] = now
         if status.phase != job.status.phase:
             logger.info("%s: %s", key, status.phase)
         for event in events.of_transition(job, status, now):
@@ -113,18 +168,24 @@ class Reconciler:
                 await self._cluster.create_event(event)
             except ApiError as error:
                 logger.warning("%s: event %s was not told: %s", key, event["reason"], error)
+        return NEVER
+
+    def _until_counts(self, key: JobKey, now: datetime) -> float:
+        """Seconds for which a mere count of workers waits."""
+        told = self._told.get(key)
+        return COUNTS_SECONDS - (now - told).total_seconds() if told else 0.0
+
+    def _forget(self, key: JobKey) -> None:
+        self._progress.forget(key)
+        self._cache.forget_job(key)
+        self._told.pop(key, None)
 
 
-def _kinds_to_list(job: Job) -> list[str]:
-    """What a decision on the job may need to know of."""
-    kinds = ["Pod", "Service", "NetworkPolicy"]
-    if job.status.finished:
-        return kinds
-    if not job.status.is_true("Running"):
-        kinds.append("PersistentVolumeClaim")
+def _may_have_pod_monitor(job: Job) -> bool:
+    """They are listed and not watched: most clusters do not know them, and most jobs have none."""
+    if job.status.finished or job.status.is_true("Running"):
+        return False
     monitoring = job.spec.get("monitoring") if isinstance(job.spec, Mapping) else None
     asked_for = isinstance(monitoring, Mapping) and bool(monitoring.get("podMonitor"))
-    # the spec of an attempt before this one may have asked for it
-    if asked_for or (job.attempt > 0 and not job.status.is_true("Created")):
-        kinds.append("PodMonitor")
-    return kinds
+    # only a suspended job can have asked for one before
+    return asked_for or job.status.condition("Suspended") is not None

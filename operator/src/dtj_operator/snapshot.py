@@ -5,7 +5,7 @@ Raw objects of the API server end here: policies see only what this file took ou
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from dtj_api import names
 from dtj_api.progress import Progress
@@ -14,8 +14,7 @@ from dtj_api.status import JobStatus, decode_status
 from dtj_operator.pods import Node, Object, Pod, read_pod
 
 
-@dataclass(frozen=True)
-class JobKey:
+class JobKey(NamedTuple):
     """What goes through the queue."""
 
     namespace: str
@@ -62,6 +61,40 @@ class Child:
     name: str
     uid: str
     attempt: int | None = None
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The controller among an object's owners."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True)
+class Observed:
+    """An object with a job's label, whoever owns it, as far as any decision looks at it.
+
+    Attributes:
+        version: its resourceVersion; of two views of an object the higher one is the later.
+        deleting: it is being deleted.
+        retained: a claim that a job left behind on purpose, for the next one of its name.
+        bound: a claim that has its volume.
+        pod: a worker's pod.
+    """
+
+    kind: str
+    name: str
+    uid: str
+    job: str
+    version: int
+    owner: Owner | None = None
+    attempt: int | None = None
+    deleting: bool = False
+    retained: bool = False
+    bound: bool = False
+    pod: Pod | None = None
 
 
 @dataclass(frozen=True)
@@ -142,83 +175,82 @@ def progress_seconds(job: Job) -> float | None:
     return float(seconds) if isinstance(seconds, int) and seconds > 0 else None
 
 
-def take(job: Job, children: Iterable[Object], user_claim: Object | None) -> World:
+def observe(raw: Object) -> Observed:
+    """An object with a job's label. `raw` has its kind."""
+    metadata = raw["metadata"]
+    labels = metadata.get("labels") or {}
+    attempt = labels.get(names.LABEL_ATTEMPT, "")
+    owners = metadata.get("ownerReferences") or []
+    owner = next((Owner(o["kind"], o["name"], o["uid"]) for o in owners if o.get("controller")), None)
+    deleting = bool(metadata.get("deletionTimestamp"))
+    claim = raw["kind"] == "PersistentVolumeClaim"
+    return Observed(
+        kind=raw["kind"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        job=labels.get(names.LABEL_JOB, ""),
+        version=int(metadata["resourceVersion"]),
+        owner=owner,
+        attempt=int(attempt) if attempt.isdecimal() else None,
+        deleting=deleting,
+        retained=claim and not owners and not deleting and labels.get(names.LABEL_MANAGED_BY) == names.MANAGED_BY,
+        bound=claim and (raw.get("status") or {}).get("phase") == "Bound",
+        pod=read_pod(raw) if raw["kind"] == "Pod" and _is_a_worker(labels) else None,
+    )
+
+
+def take(job: Job, children: Iterable[Observed], user_claim: Object | None) -> World:
     """Freeze what was read. `children` are all objects with the job's label, whoever owns them."""
     children = list(children)
     own = [child for child in children if is_owned(child, job)]
-    claims = [child for child in own if child["kind"] == "PersistentVolumeClaim"]
-    if user_claim is not None:
-        claims.append(user_claim)
-    pods = [read_pod(child) for child in own if child["kind"] == "Pod" and _is_a_worker(child)]
+    pods = [child.pod for child in own if child.pod is not None]
+    pending = [child.name for child in own if child.kind == "PersistentVolumeClaim" and not child.bound]
+    if user_claim is not None and (user_claim.get("status") or {}).get("phase") != "Bound":
+        pending.append(user_claim["metadata"]["name"])
     return World(
         job=job,
         pods={pod.worker: pod for pod in pods if pod.attempt == job.status.attempt},
         stale_pods=tuple(pod for pod in pods if pod.attempt != job.status.attempt),
-        children=tuple(_read_child(child) for child in own if child["kind"] != "Pod"),
+        children=tuple(Child(c.kind, c.name, c.uid, c.attempt) for c in own if c.kind != "Pod"),
         blockers=tuple(_leftovers(children, job)),
-        claims_pending=tuple(
-            claim["metadata"]["name"] for claim in claims if (claim.get("status") or {}).get("phase") != "Bound"
-        ),
+        claims_pending=tuple(pending),
         user_claim=None if user_claim_name(job) is None else user_claim is not None,
         volume_modes=tuple(((user_claim or {}).get("spec") or {}).get("accessModes") or ()),
     )
 
 
-def is_owned(child: Object, job: Job) -> bool:
-    return (_controller(child) or {}).get("uid") == job.uid or _is_retained_for(child, job)
+def is_owned(child: Observed, job: Job) -> bool:
+    return (child.owner is not None and child.owner.uid == job.uid) or _is_retained_for(child, job)
 
 
-def _is_retained_for(child: Object, job: Job) -> bool:
+def _is_retained_for(child: Observed, job: Job) -> bool:
     """A claim that an earlier job of this name made, and that it and this job are to retain."""
     checkpoint = job.spec.get("checkpoint") if isinstance(job.spec, Mapping) else None
     retains = isinstance(checkpoint, Mapping) and checkpoint.get("retain") == "Retain"
-    metadata = child["metadata"]
-    labels = metadata.get("labels") or {}
-    return (
-        retains
-        and child["kind"] == "PersistentVolumeClaim"
-        and not metadata.get("ownerReferences")
-        and not metadata.get("deletionTimestamp")
-        and labels.get(names.LABEL_JOB) == job.name
-        and labels.get(names.LABEL_MANAGED_BY) == names.MANAGED_BY
-    )
+    return retains and child.retained and child.job == job.name
 
 
-def _is_a_worker(child: Object) -> bool:
-    labels = child["metadata"].get("labels") or {}
+def _is_a_worker(labels: Mapping[str, str]) -> bool:
     return all(labels.get(label, "").isdecimal() for label in (names.LABEL_ATTEMPT, names.LABEL_WORKER))
 
 
-def _read_child(raw: Object) -> Child:
-    metadata = raw["metadata"]
-    attempt = (metadata.get("labels") or {}).get(names.LABEL_ATTEMPT, "")
-    return Child(raw["kind"], metadata["name"], metadata["uid"], int(attempt) if attempt.isdecimal() else None)
-
-
-def blocker(child: Object, job: Job) -> Blocker | None:
+def blocker(child: Observed, job: Job) -> Blocker | None:
     """`child` as something in the job's way; None where it is the job's own."""
     if is_owned(child, job):
         return None
-    owner = _controller(child) or {}
-    metadata = child["metadata"]
-    of_same_name = owner.get("kind") == names.KIND and owner.get("name") == job.name
+    owner = child.owner
     return Blocker(
-        kind=child["kind"],
-        name=metadata["name"],
-        owner=f"{owner['kind']} {owner['name']}" if owner else "nobody",
-        leftover=of_same_name or bool(metadata.get("deletionTimestamp")),
+        kind=child.kind,
+        name=child.name,
+        owner=f"{owner.kind} {owner.name}" if owner else "nobody",
+        leftover=child.deleting or (owner is not None and owner.kind == names.KIND and owner.name == job.name),
     )
 
 
-def _leftovers(children: Iterable[Object], job: Job) -> Iterator[Blocker]:
+def _leftovers(children: Iterable[Observed], job: Job) -> Iterator[Blocker]:
     """Children of an earlier job of this name. All are waited for: the new service would select the old pods too."""
     for child in children:
-        if (_controller(child) or {}).get("name") == job.name:
+        if child.owner is not None and child.owner.name == job.name:
             found = blocker(child, job)
             if found is not None and found.leftover:
                 yield found
-
-
-def _controller(child: Object) -> Object | None:
-    owners: list[Object] = child["metadata"].get("ownerReferences") or []
-    return next((owner for owner in owners if owner.get("controller")), None)

@@ -43,6 +43,14 @@ NOW = Requeue(after=0)
 BACKOFF = Requeue(backoff=True)
 
 
+def sooner(one: Requeue, other: Requeue) -> Requeue:
+    """Of two wishes the one that comes true first; a back-off is one's own failure, and goes first."""
+    if one.backoff or other.backoff:
+        return BACKOFF
+    waits = [wish.after for wish in (one, other) if wish.after is not None]
+    return Requeue(after=min(waits)) if waits else NEVER
+
+
 class WorkQueue(Generic[Key]):
     """See the module. All methods but `get` return at once; use it from one event loop only."""
 

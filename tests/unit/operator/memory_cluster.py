@@ -9,6 +9,7 @@ from typing import Any
 from dtj_api import names
 from dtj_operator.cluster import Cluster, Object
 from dtj_operator.errors import AlreadyExists, Conflict, NotFound, Refused
+from dtj_operator.informer import WATCHED_KINDS, Cache
 
 NAMESPACE = "ml"
 
@@ -45,8 +46,15 @@ class MemoryCluster(Cluster):
     async def get_job(self, namespace: str, name: str) -> Object | None:
         return copy.deepcopy(self.objects.get((names.KIND, name)))
 
-    async def list_jobs(self, namespace: str | None) -> list[Object]:
-        return [copy.deepcopy(o) for (kind, _), o in self.objects.items() if kind == names.KIND]
+    def as_watched(self) -> Cache:
+        """What an operator knows whose watches have told it all there is."""
+        cache = Cache()
+        for (kind, _), stored in self.objects.items():
+            if kind == names.KIND:
+                cache.see_job(copy.deepcopy(stored))
+            elif kind in WATCHED_KINDS:
+                cache.see(copy.deepcopy(stored))
+        return cache
 
     async def list_children(self, kind: str, namespace: str, job: str) -> list[Object]:
         return [
@@ -64,27 +72,30 @@ class MemoryCluster(Cluster):
             raise self.refuse[kind]
         if (kind, name) in self.objects:
             raise AlreadyExists(409, "AlreadyExists", f"{kind} {name} already exists")
-        if not rehearse:
-            self.put(manifest)
-            self.creations[f"{kind} {name}"] += 1
-            self._wrote()
-        return manifest
+        if rehearse:
+            return manifest
+        stored = self.put(manifest)
+        self.creations[f"{kind} {name}"] += 1
+        self._wrote()
+        return copy.deepcopy(stored)
 
-    async def delete(self, kind: str, namespace: str, name: str, uid: str) -> None:
+    async def delete(self, kind: str, namespace: str, name: str, uid: str) -> Object | None:
         found = self.objects.get((kind, name))
         if found is None or found["metadata"]["uid"] != uid:
-            return
+            return None
         if kind == "Pod" and self.slow_to_end:
             found["metadata"]["deletionTimestamp"] = "2036-01-01T00:00:00Z"
+            self._touch(found)
         else:
             del self.objects[kind, name]
         self._wrote()
+        return copy.deepcopy(found) if found["metadata"].get("deletionTimestamp") else None
 
     async def get_node(self, name: str) -> Object | None:
         self.nodes_asked_for.append(name)
         return copy.deepcopy(self.objects.get(("Node", name), READY_NODE))
 
-    async def patch_status(self, namespace: str, name: str, metadata: Mapping[str, str], status: Object) -> None:
+    async def patch_status(self, namespace: str, name: str, metadata: Mapping[str, str], status: Object) -> Object:
         job = self.objects.get((names.KIND, name))
         if job is None:
             raise NotFound(404, "NotFound", name)
@@ -93,6 +104,7 @@ class MemoryCluster(Cluster):
         job["status"] = _merged(job.get("status") or {}, status)
         self._touch(job)
         self._wrote()
+        return copy.deepcopy(job)
 
     async def create_event(self, event: Object) -> None:
         if event["metadata"]["name"] not in {known["metadata"]["name"] for known in self.events}:
@@ -138,6 +150,7 @@ class MemoryCluster(Cluster):
 
     def set_pod(self, name: str, phase: str, state: Object) -> None:
         pod = self.objects["Pod", name]
+        self._touch(pod)
         container = pod["spec"]["containers"][0]
         status = {"name": container["name"], "image": container["image"], "ready": "running" in state, "state": state}
         pod["spec"]["nodeName"] = "n1"

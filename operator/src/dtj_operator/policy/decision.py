@@ -80,6 +80,16 @@ class Decision:
     next_look: Requeue = NEVER
 
     @property
+    def creates(self) -> bool:
+        return bool(self.create or self.create_pods or self.repair)
+
+    @property
+    def rests_on_absence(self) -> bool:
+        """Something that was not seen may have led to it."""
+        failed = self.end is not None and self.end.failure is not None
+        return failed or any(finding.kind == "Suspended" and finding.status == "True" for finding in self.findings)
+
+    @property
     def finishes(self) -> bool:
         return self.phase in ("Succeeded", "Failed")
 
