@@ -6,6 +6,7 @@ keyword: `global` is `global_`). Bounds sit in the field: `field(metadata=bounds
 
 import dataclasses
 import difflib
+import functools
 import operator
 import re
 import types
@@ -111,6 +112,12 @@ def encode(value: Any) -> Any:
     return value
 
 
+@functools.cache
+def _shape(cls: type[Any]) -> tuple[Mapping[str, Any], Mapping[str, "dataclasses.Field[Any]"]]:
+    """Types of a dataclass's fields, and its fields by their names in a manifest."""
+    return typing.get_type_hints(cls), {manifest_name(f.name): f for f in dataclasses.fields(cls)}
+
+
 class _Decoder:
     """Walks types and raw values side by side; a faulty value is None, and so is what cannot be without it."""
 
@@ -120,11 +127,10 @@ class _Decoder:
     def fault(self, path: str, problem: str, remedy: str) -> None:
         self.errors.append(FieldError(path.lstrip("."), problem, remedy))
 
-    def record(self, cls: type[Any], raw: Any, path: str) -> Any:
+    def record(self, cls: Any, raw: Any, path: str) -> Any:
         if not isinstance(raw, Mapping):
             return self.fault(path, f"is {_kind(raw)}, not an object", "write its fields below it")
-        hints = typing.get_type_hints(cls)
-        known = {manifest_name(f.name): f for f in dataclasses.fields(cls)}
+        hints, known = _shape(cls)
         self.unknown_keys(raw, known, path)
         whole = True
         values: dict[str, Any] = {}

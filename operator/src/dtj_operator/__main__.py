@@ -64,7 +64,7 @@ async def run(settings: Settings) -> None:
     configuration = await credentials.load()
     cluster = Cluster(configuration)
     cache = Cache()
-    queue: WorkQueue[JobKey] = WorkQueue()
+    queue: WorkQueue[JobKey] = WorkQueue(tenant=lambda key: key.namespace)
     progress = ProgressReader(queue.add, settings.progress_seconds)
     reconciler = Reconciler(cluster, cache, settings, progress)
     reflectors = [
@@ -122,6 +122,19 @@ async def _watch_jobs(cache: Cache, queue: WorkQueue[JobKey], settings: Settings
     )
 
 
+class _NoDiffs(kopf.DiffBaseStorage):
+    """No handler asks what has changed; working it out takes kopf half of its time."""
+
+    def build(self, **_: object) -> kopf.BodyEssence:
+        return kopf.BodyEssence()
+
+    def fetch(self, **_: object) -> None:
+        return None
+
+    def store(self, **_: object) -> None:
+        return None
+
+
 def kopf_settings() -> kopf.OperatorSettings:
     """No writes by kopf, no scanning (it needs rights over all CRDs and namespaces), watches that cannot hang."""
     settings = kopf.OperatorSettings()
@@ -134,6 +147,7 @@ def kopf_settings() -> kopf.OperatorSettings:
     # kopf's own grow to 21 s: events would come that late once the API server is back
     settings.networking.error_backoffs = (1, 2, 3, 5)
     settings.queueing.exit_timeout = 0.2
+    settings.persistence.diffbase_storage = _NoDiffs()
     settings.process.ultimate_exiting_timeout = 5
     return settings
 

@@ -8,7 +8,8 @@ of its own, with that client's TLS and credentials, because the client's way of 
 import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import orjson
@@ -46,6 +47,7 @@ class Cluster:
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
+        self._proxy = configuration.proxy or _proxy_of_the_environment(configuration.host)
         self._open: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -215,9 +217,9 @@ class Cluster:
     def _session(self) -> aiohttp.ClientSession:
         if self._open is None:
             # the client knows how to read the certificates of every kind of kubeconfig
-            self._rest = ApiClient(self._configuration).rest_client
-            connector = aiohttp.TCPConnector(ssl=self._rest.ssl_context, limit=CONNECTIONS)
-            self._open = aiohttp.ClientSession(connector=connector, trust_env=True)
+            tls = ApiClient(self._configuration).rest_client.ssl_context
+            # not trust_env: with it aiohttp looks for a netrc file at every call
+            self._open = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls, limit=CONNECTIONS))
         return self._open
 
     def _url(self, path: str) -> str:
@@ -225,7 +227,7 @@ class Cluster:
 
     def _proxying(self) -> dict[str, Any]:
         given = {
-            "proxy": self._configuration.proxy,
+            "proxy": self._proxy,
             "proxy_headers": self._configuration.proxy_headers,
             "server_hostname": self._configuration.tls_server_name,
         }
@@ -238,6 +240,12 @@ class Cluster:
         if authorization:
             headers["Authorization"] = authorization
         return headers
+
+
+def _proxy_of_the_environment(url: str) -> str | None:
+    """HTTPS_PROXY and its like, unless NO_PROXY names the host."""
+    parts = urlsplit(url)
+    return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
 
 
 def _encode(body: Object) -> bytes:

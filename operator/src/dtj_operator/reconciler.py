@@ -1,8 +1,8 @@
 """One job's reconcile: observe, decide, act, report. The prose and nothing else; every rule lives in policy/.
 
-Observed is first what the watches have brought. That may be old, so two kinds of decision are taken again on what the
-API server says now: to create, where the job itself is only known from a watch (it may have finished since), and
-whatever rests on something not being there (a lost pod ends an attempt; no pod left is a suspension's end).
+Observed is what the watches have brought, which may be old. So what rests on something not being there (a lost pod ends
+an attempt; no pod left is a suspension's end) is decided again on what the API server says now; and before anything is
+made or deleted, a job that is only known from a watch is confirmed: it may be in another attempt since, or finished.
 """
 
 import asyncio
@@ -20,7 +20,6 @@ from dtj_operator.cluster import Cluster, Object
 from dtj_operator.errors import ApiError, Conflict, NotFound
 from dtj_operator.informer import WATCHED_KINDS, Cache
 from dtj_operator.pods import Node, Pod, read_node
-from dtj_operator.policy.decision import Decision
 from dtj_operator.policy.lifecycle import decide, managed_elsewhere
 from dtj_operator.settings import Settings
 from dtj_operator.snapshot import (
@@ -79,7 +78,7 @@ class Reconciler:
         world = await self._observe(key) if key not in self._doubted else await self._ask(key)
         self._doubted.discard(key)
         decision = decide(world, now, self._settings) if world else None
-        if world and decision and self._must_be_sure(key, world, decision):
+        if decision and decision.rests_on_absence:
             world = await self._ask(key)
             decision = decide(world, now, self._settings) if world else None
         if world is None or decision is None:
@@ -87,15 +86,12 @@ class Reconciler:
             return NEVER  # gone, or going: garbage collection does the rest
         if decision.hands_off:
             return NEVER
+        if decision.acts and not await self._confirm(key, world.job):
+            return NEVER
         decision = await self._actor.carry_out(world.job, decision)
         if decision.delete_job:
             return decision.next_look
         return sooner(decision.next_look, await self._publish(key, world, report(world, decision, now), now))
-
-    def _must_be_sure(self, key: JobKey, world: World, decision: Decision) -> bool:
-        return decision.rests_on_absence or (
-            decision.creates and not self._cache.is_confirmed(key, world.job.resource_version)
-        )
 
     async def _observe(self, key: JobKey) -> World | None:
         """The job and all it owns, as last heard of."""
@@ -108,7 +104,7 @@ class Reconciler:
         raw = await self._cluster.get_job(key.namespace, key.name)
         if raw is None:
             return None
-        self._cache.see_job(raw, confirmed=True)
+        self._cache.see_job(raw)
         listed = await asyncio.gather(
             *(self._cluster.list_children(kind, key.namespace, key.name) for kind in WATCHED_KINDS)
         )
@@ -150,16 +146,8 @@ class Reconciler:
             return Requeue(after=wait) if patch else NEVER
         if not patch:
             return NEVER
-        try:
-            identity = {"uid": job.uid, "resourceVersion": job.resource_version}
-            patched = await self._cluster.patch_status(key.namespace, key.name, identity, patch)
-        except NotFound:
-            self._forget(key)
+        if not await self._patch(key, job, patch):
             return NEVER
-        except Conflict:
-            self._doubted.add(key)
-            raise
-        self._cache.see_job(patched, confirmed=True)
         self._told[key] = now
         if status.phase != job.status.phase:
             logger.info("%s: %s", key, status.phase)
@@ -169,6 +157,28 @@ class Reconciler:
             except ApiError as error:
                 logger.warning("%s: event %s was not told: %s", key, event["reason"], error)
         return NEVER
+
+    async def _confirm(self, key: JobKey, job: Job) -> bool:
+        """Whether it is the newest version. Nothing is written, but the API server compares: no read is as sure."""
+        return self._cache.is_confirmed(key, job.resource_version) or await self._patch(key, job, {})
+
+    async def _patch(self, key: JobKey, job: Job, status: Object) -> bool:
+        """False where there is no such job any more.
+
+        Raises:
+            Conflict: the job has changed since it was observed; the next look asks for it.
+        """
+        identity = {"uid": job.uid, "resourceVersion": job.resource_version}
+        try:
+            patched = await self._cluster.patch_status(key.namespace, key.name, identity, status)
+        except NotFound:
+            self._forget(key)
+            return False
+        except Conflict:
+            self._doubted.add(key)
+            raise
+        self._cache.see_job(patched, confirmed=True)
+        return True
 
     def _until_counts(self, key: JobKey, now: datetime) -> float:
         """Seconds for which a mere count of workers waits."""

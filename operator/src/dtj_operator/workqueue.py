@@ -1,7 +1,8 @@
 """A queue of keys with client-go's semantics, and the workers that serve it. Knows nothing of jobs or of Kubernetes.
 
 A key waits at most once, is never worked on by two workers, and if added meanwhile is worked on once more afterwards
-(https://pkg.go.dev/k8s.io/client-go/util/workqueue).
+(https://pkg.go.dev/k8s.io/client-go/util/workqueue). Unlike there, tenants take turns: whoever has a thousand keys
+waiting does not hold up one who has one.
 """
 
 import asyncio
@@ -52,11 +53,17 @@ def sooner(one: Requeue, other: Requeue) -> Requeue:
 
 
 class WorkQueue(Generic[Key]):
-    """See the module. All methods but `get` return at once; use it from one event loop only."""
+    """See the module. All methods but `get` return at once; use it from one event loop only.
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    Args:
+        tenant: whose key it is; by default all are one tenant's.
+    """
+
+    def __init__(self, clock: Clock | None = None, tenant: Callable[[Key], Hashable] = lambda _: None) -> None:
         self._clock = clock or asyncio.get_running_loop()
-        self._queue: deque[Key] = deque()
+        self._tenant = tenant
+        # the tenant whose turn it is comes first
+        self._queue: dict[Hashable, deque[Key]] = {}
         self._dirty: set[Key] = set()
         self._processing: set[Key] = set()
         self._waiting: dict[Key, float] = {}
@@ -66,7 +73,7 @@ class WorkQueue(Generic[Key]):
         self._wakeup: deque[asyncio.Future[None]] = deque()
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return sum(map(len, self._queue.values()))
 
     def add(self, key: Key) -> None:
         """Have `key` worked on soon."""
@@ -107,7 +114,11 @@ class WorkQueue(Generic[Key]):
             waiter = asyncio.get_running_loop().create_future()
             self._wakeup.append(waiter)
             await waiter
-        key = self._queue.popleft()
+        tenant, keys = next(iter(self._queue.items()))
+        key = keys.popleft()
+        del self._queue[tenant]
+        if keys:
+            self._queue[tenant] = keys
         self._processing.add(key)
         self._dirty.discard(key)
         return key
@@ -118,7 +129,7 @@ class WorkQueue(Generic[Key]):
             self._push(key)
 
     def _push(self, key: Key) -> None:
-        self._queue.append(key)
+        self._queue.setdefault(self._tenant(key), deque()).append(key)
         while self._wakeup:
             waiter = self._wakeup.popleft()
             if not waiter.done():

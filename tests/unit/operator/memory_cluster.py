@@ -101,9 +101,10 @@ class MemoryCluster(Cluster):
             raise NotFound(404, "NotFound", name)
         if any(job["metadata"][field] != value for field, value in metadata.items()):
             raise Conflict(409, "Conflict", f"{name} has changed")
-        job["status"] = _merged(job.get("status") or {}, status)
-        self._touch(job)
-        self._wrote()
+        if status:
+            job["status"] = _merged(job.get("status") or {}, status)
+            self._touch(job)
+            self._wrote()
         return copy.deepcopy(job)
 
     async def create_event(self, event: Object) -> None:

@@ -131,7 +131,11 @@ def test_prerequisites_come_in_order() -> None:
     ("workers", "pods"), [(1, ["gpt-0-0"]), (2, ["gpt-0-0", "gpt-0-1"]), (9, ["gpt-0-0", "gpt-0-1"])]
 )
 def test_a_worker_with_the_volume_and_one_without_are_rehearsed(workers: int, pods: list[str]) -> None:
-    plan = blueprint(workers=workers, training=TRAINING, checkpoint={"size": "1Gi"})
+    plan = blueprint(workers=workers, training=TRAINING, checkpoint={"size": "1Gi"}, monitoring={"podMonitor": True})
     rehearsed = children.rehearsal(plan)
     assert [made["metadata"]["name"] for made in rehearsed if made["kind"] == "Pod"] == pods
-    assert rehearsed[: -len(pods)] == children.prerequisites(plan)
+    assert kinds(rehearsed[: -len(pods)]) == ["PersistentVolumeClaim", "PodMonitor"]
+
+
+def test_of_workers_that_are_alike_one_is_rehearsed() -> None:
+    assert kinds(children.rehearsal(blueprint(workers=9, template=SCRIPT))) == ["Pod"]

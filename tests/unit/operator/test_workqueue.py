@@ -133,3 +133,11 @@ async def test_one_key_is_never_worked_on_twice_at_a_time_nor_does_its_fault_sto
 async def _quiet() -> None:
     for _ in range(50):
         await asyncio.sleep(0)
+
+
+async def test_tenants_take_turns(clock: FakeClock) -> None:
+    queue: WorkQueue[str] = WorkQueue(clock, tenant=lambda key: key[0])
+    for key in ("a1", "a2", "a3", "b1", "c1", "c2"):
+        queue.add(key)
+    assert len(queue) == 6
+    assert [await queue.get() for _ in range(6)] == ["a1", "b1", "c1", "a2", "c2", "a3"]

@@ -20,5 +20,9 @@ def pods(blueprint: Blueprint, workers: Iterable[int]) -> list[Object]:
 
 
 def rehearsal(blueprint: Blueprint) -> list[Object]:
-    """One of each kind of object the job will have: workers but the first may have no volume."""
-    return prerequisites(blueprint) + pods(blueprint, range(min(blueprint.spec.workers, 2)))
+    """What holds words of the user's, one of each: each rehearsal is a call for every job there is. Of two workers that
+    differ in their volumes both."""
+    chief, *others = pods(blueprint, range(min(blueprint.spec.workers, 2)))
+    own = [built for build in (claim.build, pod_monitor.build) if (built := build(blueprint)) is not None]
+    differing = [other for other in others if other["spec"].get("volumes") != chief["spec"].get("volumes")]
+    return [*own, chief, *differing]

@@ -38,11 +38,11 @@ class Cache:
         return list(self._jobs)
 
     def is_confirmed(self, key: JobKey, version: str) -> bool:
-        """Whether the job of that version is what the API server last answered to a call about it."""
+        """Whether the job of that version is what the API server last answered to a write."""
         return self._confirmed.get(key) == version
 
     def see_job(self, raw: Object, *, confirmed: bool = False) -> JobKey | None:
-        """A job as a watch or, `confirmed`, an answer has it."""
+        """A job as a watch, a read or, `confirmed`, the answer to a write has it."""
         metadata = raw["metadata"]
         key = _key(raw)
         if metadata["uid"] in self._ended:

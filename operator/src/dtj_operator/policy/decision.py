@@ -80,8 +80,10 @@ class Decision:
     next_look: Requeue = NEVER
 
     @property
-    def creates(self) -> bool:
-        return bool(self.create or self.create_pods or self.repair)
+    def acts(self) -> bool:
+        """More is done than to tell and to rehearse."""
+        made = self.create or self.create_pods or self.repair
+        return bool(made or self.remove or self.discard or self.delete_job)
 
     @property
     def rests_on_absence(self) -> bool:
