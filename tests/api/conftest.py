@@ -21,6 +21,7 @@ CRD = ROOT / "crds" / "dtj.dev_distributedtrainingjobs.yaml"
 # the user that operators run as, and the webhook configurations that they may use
 OPERATOR = "operator-under-test"
 CONFIGURATIONS = ("one", "another")
+LEASE = "dtj-operator"
 HELPERS = ROOT / "charts" / "dtj" / "templates" / "_helpers.tpl"
 
 
@@ -56,7 +57,7 @@ def prepare(server: ApiServer) -> None:
 
 def operator_role() -> list[Object]:
     """The chart's own rules, bound to the user the operator runs as: a right that is missing fails the tests."""
-    rules = [rule for name in ("rules", "clusterRules", "webhookRules") for rule in _rules(name)]
+    rules = [rule for name in ("rules", "clusterRules", "leaseRules", "webhookRules") for rule in _rules(name)]
     api, reference = "rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
     metadata = {"name": OPERATOR}
     return [
@@ -74,9 +75,8 @@ def operator_role() -> list[Object]:
 def _rules(name: str) -> list[Object]:
     found = re.search(rf'define "dtj.{name}" -}}}}\n(.*?){{{{- end }}}}', HELPERS.read_text(), re.DOTALL)
     assert found, f"{HELPERS} does not define dtj.{name} any more"
-    rules: list[Object] = yaml.safe_load(
-        found[1].replace('{{ include "dtj.clusterName" . }}', ", ".join(CONFIGURATIONS))
-    )
+    text = found[1].replace('{{ include "dtj.clusterName" . }}', ", ".join(CONFIGURATIONS))
+    rules: list[Object] = yaml.safe_load(text.replace('{{ include "dtj.name" . }}', LEASE))
     return rules
 
 

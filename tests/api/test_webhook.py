@@ -36,7 +36,7 @@ class Guarded:
             "DTJ_WEBHOOK_PORT": str(self.port),
             "DTJ_WEBHOOK_HOST": "127.0.0.1",
             "DTJ_WEBHOOK_CONFIGURATION": configuration,
-            "DTJ_LIVENESS_PORT": str(self.health_port),
+            "DTJ_HEALTH_PORT": str(self.health_port),
             "DTJ_RESYNC_SECONDS": "0.5",
         }
         self.operator = Operator(environment(kubeconfig, api.namespace) | more, folder / "guarded.log")

@@ -70,6 +70,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   verbs: [get]
 {{- end }}
 
+{{/* Of the operator's own namespace: the lease of whoever is at work. A creation cannot be limited to a name. */}}
+{{- define "dtj.leaseRules" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ include "dtj.name" . }}]
+  verbs: [get, update]
+{{- end }}
+
 {{/* To tell the API server whom to trust: nothing but its own configuration. */}}
 {{- define "dtj.webhookRules" -}}
 - apiGroups: [admissionregistration.k8s.io]

@@ -6,7 +6,7 @@ of its own, with that client's TLS and credentials, because the client's way of 
 """
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -16,6 +16,7 @@ import orjson
 from dtj_api import names
 from kubernetes.aio.client import ApiClient, Configuration
 
+from dtj_operator import metrics
 from dtj_operator.errors import AlreadyExists, ApiError, Conflict, NotFound, Refused, Unavailable
 
 Object = dict[str, Any]
@@ -43,7 +44,14 @@ COLLECTIONS = {
 
 
 class Cluster:
-    """Calls by what they are for. Every method raises one of errors.py where the API server says no."""
+    """Calls by what they are for. Every method raises one of errors.py where the API server says no.
+
+    Attributes:
+        may_write: asked before each write to a job or for one; where it says no the call is Unavailable. An operator
+            that was paused finds out here, at the last moment, that another is at work.
+    """
+
+    may_write: Callable[[], bool] = staticmethod(lambda: True)
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
@@ -116,6 +124,8 @@ class Cluster:
 
         Unknown fields are refused rather than dropped: a mistyped field of a user's template would do nothing.
         """
+        if not rehearse:
+            self._check_leadership()
         query = {"fieldValidation": "Strict"} | ({"dryRun": "All"} if rehearse else {})
         kind, namespace = manifest["kind"], manifest["metadata"]["namespace"]
         try:
@@ -131,6 +141,7 @@ class Cluster:
         Returns:
             the object where it is ending and still there.
         """
+        self._check_leadership()
         body = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -158,15 +169,35 @@ class Cluster:
         Raises:
             Conflict: the job has changed since.
         """
+        self._check_leadership()
         path = f"{JOBS}/namespaces/{namespace}/{names.PLURAL}/{name}/status"
         return await self._call("PATCH", path, body={"metadata": dict(metadata), "status": status})
 
     async def create_event(self, event: Object) -> None:
         """An event that is there already is not made again."""
+        self._check_leadership()
         try:
             await self._call("POST", f"/api/v1/namespaces/{event['metadata']['namespace']}/events", body=event)
         except AlreadyExists:
             return
+
+    async def get_lease(self, namespace: str, name: str) -> Object:
+        """
+        Raises:
+            NotFound: there is none.
+        """
+        return await self._call("GET", f"{_leases(namespace)}/{quote(name, safe='')}")
+
+    async def create_lease(self, lease: Object) -> None:
+        await self._call("POST", _leases(lease["metadata"]["namespace"]), body=lease)
+
+    async def replace_lease(self, lease: Object) -> None:
+        """
+        Raises:
+            Conflict: it has changed since it was read.
+        """
+        metadata = lease["metadata"]
+        await self._call("PUT", f"{_leases(metadata['namespace'])}/{quote(metadata['name'], safe='')}", body=lease)
 
     async def get_webhook_configuration(self, name: str) -> Object:
         """
@@ -199,20 +230,29 @@ class Cluster:
         if body is not None:
             headers["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
             data = _encode(body)
+        code = 0
         try:
-            async with self._session().request(
-                method, self._url(path), params=query, data=data, headers=headers, timeout=CALL_TIMEOUT,
-                **self._proxying(),
-            ) as response:  # fmt: skip
-                text = await response.read()
+            with metrics.API_SECONDS.labels(method).time():
+                async with self._session().request(
+                    method, self._url(path), params=query, data=data, headers=headers, timeout=CALL_TIMEOUT,
+                    **self._proxying(),
+                ) as response:  # fmt: skip
+                    text = await response.read()
+                    code = response.status
         except (aiohttp.ClientError, OSError) as error:
             raise Unavailable(0, "Unreachable", f"{method} {path}: {error or type(error).__name__}") from error
+        finally:
+            metrics.API_REQUESTS.labels(method, _resource(path), code).inc()
         if response.status >= 400:
             raise _error(response.status, response.headers.get("Retry-After"), text)
         try:
             return _decode(text)
         except ValueError as error:
             raise Unavailable(response.status, "NotJSON", f"{method} {path}: the answer is no JSON: {error}") from error
+
+    def _check_leadership(self) -> None:
+        if not self.may_write():
+            raise Unavailable(0, "NotLeading", "this operator does not hold the lease")
 
     def _session(self) -> aiohttp.ClientSession:
         if self._open is None:
@@ -267,6 +307,21 @@ def _decode(text: bytes) -> Object:
 def _collection(kind: str, namespace: str | None) -> str:
     prefix, plural = COLLECTIONS[kind]
     return f"{prefix}/namespaces/{quote(namespace, safe='')}/{plural}" if namespace else f"{prefix}/{plural}"
+
+
+def _resource(path: str) -> str:
+    """
+    >>> _resource("/api/v1/namespaces/ml/pods/gpt-0-0"), _resource("/apis/dtj.dev/v1/namespaces/ml/jobs/gpt/status")
+    ('pods', 'jobs/status')
+    """
+    _, group, *parts = path.strip("/").split("/")
+    parts = parts[1:] if "." in group else parts
+    parts = parts[2:] if parts[0] == "namespaces" else parts
+    return f"{parts[0]}/{parts[2]}" if len(parts) > 2 else parts[0]
+
+
+def _leases(namespace: str) -> str:
+    return f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
 
 
 async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:

@@ -39,7 +39,9 @@ class Settings:
         scraper_namespaces: from where metrics are scraped; empty means every namespace.
         own_namespace: where the operator itself runs, if it runs in a cluster.
         webhook: how jobs are checked at admission; None for not at all.
-        liveness_port: where /healthz is served; None for nowhere.
+        health_port: where /healthz and /metrics are served; None for nowhere.
+        lease: name of the Lease, in `own_namespace`, that the operator at work holds; empty where it is the only one.
+        identity: of its pod, a part of the name under which it holds it.
         progress_seconds: pause between two looks at a running job's progress.
         reconcilers: jobs worked on at the same time.
         resync_seconds: pause between two looks at every job, should a watch have fallen silent.
@@ -55,12 +57,19 @@ class Settings:
     log_level: str = "info"
     log_format: str = "text"
     webhook: Webhook | None = None
-    liveness_port: int | None = None
+    health_port: int | None = None
+    lease: str = ""
+    identity: str = ""
     progress_seconds: float = 3.0
     reconcilers: int = 8
     resync_seconds: float = 60.0
     settle_seconds: float = 3.0
     claim_seconds: float = 5.0
+
+    @property
+    def scopes(self) -> list[str | None]:
+        """Each namespace whose jobs are run; None for all."""
+        return list(self.namespaces) or [None]
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> "Settings":
@@ -70,7 +79,7 @@ class Settings:
             raise ValueError(
                 "DTJ_TRAINER_IMAGE is not set: set it to the image of the built-in trainer, such as dtj-trainer:0.1.0"
             )
-        port = environ.get("DTJ_LIVENESS_PORT", "").strip()
+        port = environ.get("DTJ_HEALTH_PORT", "").strip()
         return cls(
             trainer_image=image,
             namespaces=_names(environ, "DTJ_NAMESPACES"),
@@ -80,7 +89,9 @@ class Settings:
             log_level=_choice(environ, "DTJ_LOG_LEVEL", LOG_LEVELS, cls.log_level),
             log_format=_choice(environ, "DTJ_LOG_FORMAT", LOG_FORMATS, cls.log_format),
             webhook=_webhook(environ),
-            liveness_port=_number(environ, "DTJ_LIVENESS_PORT", int, 0) if port else None,
+            health_port=_number(environ, "DTJ_HEALTH_PORT", int, 0) if port else None,
+            lease=_lease(environ),
+            identity=environ.get("DTJ_IDENTITY", "").strip(),
             progress_seconds=_number(environ, "DTJ_PROGRESS_SECONDS", float, cls.progress_seconds),
             reconcilers=_number(environ, "DTJ_RECONCILERS", int, cls.reconcilers),
             resync_seconds=_number(environ, "DTJ_RESYNC_SECONDS", float, cls.resync_seconds),
@@ -99,6 +110,13 @@ def _features(environ: Mapping[str, str], name: str) -> frozenset[str]:
         return host_features(environ.get(name, ""))
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
+
+
+def _lease(environ: Mapping[str, str]) -> str:
+    lease = environ.get("DTJ_LEASE", "").strip()
+    if lease and not environ.get("DTJ_OPERATOR_NAMESPACE", "").strip():
+        raise ValueError("DTJ_LEASE is set but not DTJ_OPERATOR_NAMESPACE: set it to the namespace of the lease")
+    return lease
 
 
 def _webhook(environ: Mapping[str, str]) -> Webhook | None:

@@ -52,6 +52,14 @@ def sooner(one: Requeue, other: Requeue) -> Requeue:
     return Requeue(after=min(waits)) if waits else NEVER
 
 
+@dataclass(frozen=True)
+class Age:
+    """Seconds for which the first of the waiting keys has waited, and the longest work of now has taken; 0 for none."""
+
+    waiting: float
+    working: float
+
+
 class WorkQueue(Generic[Key]):
     """See the module. All methods but `get` return at once; use it from one event loop only.
 
@@ -64,8 +72,10 @@ class WorkQueue(Generic[Key]):
         self._tenant = tenant
         # the tenant whose turn it is comes first
         self._queue: dict[Hashable, deque[Key]] = {}
+        # since when
+        self._queued: dict[Key, float] = {}
+        self._processing: dict[Key, float] = {}
         self._dirty: set[Key] = set()
-        self._processing: set[Key] = set()
         self._waiting: dict[Key, float] = {}
         self._heap: list[tuple[float, int, Key]] = []
         self._order = itertools.count()
@@ -74,6 +84,11 @@ class WorkQueue(Generic[Key]):
 
     def __len__(self) -> int:
         return sum(map(len, self._queue.values()))
+
+    def age(self) -> Age:
+        now = self._clock.time()
+        # both are in the order of their times
+        return Age(*(now - next(iter(since.values()), now) for since in (self._queued, self._processing)))
 
     def add(self, key: Key) -> None:
         """Have `key` worked on soon."""
@@ -119,16 +134,18 @@ class WorkQueue(Generic[Key]):
         del self._queue[tenant]
         if keys:
             self._queue[tenant] = keys
-        self._processing.add(key)
+        del self._queued[key]
+        self._processing[key] = self._clock.time()
         self._dirty.discard(key)
         return key
 
     def done(self, key: Key) -> None:
-        self._processing.discard(key)
+        self._processing.pop(key, None)
         if key in self._dirty:
             self._push(key)
 
     def _push(self, key: Key) -> None:
+        self._queued[key] = self._clock.time()
         self._queue.setdefault(self._tenant(key), deque()).append(key)
         while self._wakeup:
             waiter = self._wakeup.popleft()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from dtj_api import names
 from dtj_operator.errors import ApiError, Unavailable
-from dtj_operator.informer import Cache, Reflector
+from dtj_operator.informer import Cache, JobWatch, Reflector
 from dtj_operator.informer import reflector as module
 from dtj_operator.snapshot import JobKey
 
@@ -192,3 +192,32 @@ async def test_a_list_that_fails_is_asked_for_again(monkeypatch: pytest.MonkeyPa
     )
     assert script.asked[:4] == ["list", "list", "list", "watch 10"]
     assert seen(cache) == {"a": 3}
+
+
+def test_a_watch_that_brings_what_lists_show_is_well() -> None:
+    watch = JobWatch()
+    for version in (1, 5, 9):
+        watch.hear(job(version))
+        watch.compare([job(version)])
+        assert not watch.is_stale
+    watch.hear(job(9), ended=True)
+    watch.compare([])
+    watch.compare([])
+    assert not watch.is_stale
+
+
+def test_a_watch_that_is_behind_by_a_moment_is_not_stale_and_one_that_stays_behind_is() -> None:
+    watch = JobWatch()
+    watch.hear(job(1))
+    watch.compare([job(5)])
+    watch.hear(job(5))
+    watch.compare([job(6)])
+    assert not watch.is_stale
+    # 6 is never brought
+    watch.compare([job(6)])
+    assert not watch.is_stale
+    watch.compare([job(6)])
+    assert watch.is_stale
+    watch.hear(job(6))
+    watch.compare([job(6)])
+    assert not watch.is_stale

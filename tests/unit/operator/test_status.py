@@ -112,9 +112,9 @@ def test_last_words_hold_the_final_progress(message: str, expected: Progress | N
 
 def test_settings_are_read_once_and_complained_of_in_a_sentence() -> None:
     settings = Settings.from_environment(
-        {"DTJ_TRAINER_IMAGE": "x:1", "DTJ_NAMESPACES": "a, b,", "DTJ_LIVENESS_PORT": "80"}
+        {"DTJ_TRAINER_IMAGE": "x:1", "DTJ_NAMESPACES": "a, b,", "DTJ_HEALTH_PORT": "80"}
     )
-    assert (settings.trainer_image, settings.namespaces, settings.liveness_port) == ("x:1", ("a", "b"), 80)
+    assert (settings.trainer_image, settings.namespaces, settings.health_port) == ("x:1", ("a", "b"), 80)
     for environ, words in (
         ({}, "DTJ_TRAINER_IMAGE is not set"),
         ({"DTJ_TRAINER_IMAGE": "x", "DTJ_LOG_LEVEL": "loud"}, "not one of debug, info"),

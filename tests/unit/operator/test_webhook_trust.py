@@ -111,6 +111,30 @@ async def test_authority_is_written_beside_what_else_the_configuration_says_and_
     ]
 
 
+async def test_replicas_are_trusted_side_by_side_and_leave_each_other_alone() -> None:
+    cluster, clock = Configurations(), Clock()
+    contexts = [server_context(), server_context()]
+    sources = [SelfMade(context, cluster, HOSTS, "dtj", clock) for context in contexts]
+    for _ in range(3):
+        for source in sources:
+            assert await source.look()
+    assert cluster.version == 3, "each has written once"
+    for context in contexts:
+        async with listening(context) as port:
+            await shown_to(cluster.bundle, port)
+
+
+async def test_of_replicas_that_are_gone_the_newest_few_are_trusted() -> None:
+    cluster, clock = Configurations(), Clock()
+    for _ in range(9):
+        clock.now += timedelta(minutes=1)
+        await SelfMade(server_context(), cluster, HOSTS, "dtj", clock).look()
+    assert cluster.bundle.count("BEGIN CERTIFICATE") == 5
+    clock.now += LIFETIME
+    await SelfMade(server_context(), cluster, HOSTS, "dtj", clock).look()
+    assert cluster.bundle.count("BEGIN CERTIFICATE") == 1, "the others have expired"
+
+
 async def test_bundle_that_was_taken_out_comes_back() -> None:
     cluster = Configurations()
     source = SelfMade(server_context(), cluster, HOSTS, "dtj")

@@ -5,6 +5,7 @@ therefore asked again before it is done.
 """
 
 from dtj_operator.informer.cache import WATCHED_KINDS, Cache
+from dtj_operator.informer.job_watch import JobWatch
 from dtj_operator.informer.reflector import Reflector
 
-__all__ = ["WATCHED_KINDS", "Cache", "Reflector"]
+__all__ = ["WATCHED_KINDS", "Cache", "JobWatch", "Reflector"]

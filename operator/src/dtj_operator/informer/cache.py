@@ -5,7 +5,7 @@ Versions are compared as numbers, which the API has promised to be sound:
 https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 
 from dtj_operator.children import Object
@@ -36,6 +36,10 @@ class Cache:
 
     def jobs(self) -> list[JobKey]:
         return list(self._jobs)
+
+    def phases(self) -> Counter[str]:
+        """How many jobs there are of each phase; one that has none yet is Pending."""
+        return Counter(str((raw.get("status") or {}).get("phase") or "Pending") for raw in self._jobs.values())
 
     def is_confirmed(self, key: JobKey, version: str) -> bool:
         """Whether the job of that version is what the API server last answered to a write."""
@@ -84,10 +88,6 @@ class Cache:
 
     def children(self, key: JobKey) -> list[Observed]:
         return list(self._children.get(key, {}).values())
-
-    def count(self, kind: str) -> int:
-        """Children of that kind, of all jobs."""
-        return sum(child.kind == kind for children in self._children.values() for child in children.values())
 
     def see(self, raw: Object) -> JobKey | None:
         """An object with a job's label as a watch or an answer has it."""

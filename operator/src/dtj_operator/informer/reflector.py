@@ -28,19 +28,23 @@ class Reflector:
 
     Attributes:
         synced: set once the cache holds what there was at the start.
-        heard_at: of the event loop's clock: when the API server last said anything, a bookmark included.
+        kind: what is watched.
     """
 
     def __init__(
         self, cluster: Cluster, cache: Cache, kind: str, namespace: str | None, changed: Callable[[JobKey], None]
     ) -> None:
         self._cluster, self._cache = cluster, cache
-        self._kind, self._namespace = kind, namespace
+        self.kind, self._namespace = kind, namespace
         self._changed = changed
         self._version = ""
         self._failures = 0
         self.synced = asyncio.Event()
-        self.heard_at = asyncio.get_running_loop().time()
+        self._heard_at = asyncio.get_running_loop().time()
+
+    def silent_for(self) -> float:
+        """Seconds since the API server last said anything, a bookmark included."""
+        return asyncio.get_running_loop().time() - self._heard_at
 
     async def run(self) -> None:
         """For ever: nothing the API server says, or fails to say, ends it."""
@@ -52,10 +56,10 @@ class Reflector:
                 await self._watch()
             except ApiError as error:
                 if error.status == GONE:
-                    logger.info("the watch of %ss begins anew: %s", self._kind, error)
+                    logger.info("the watch of %ss begins anew: %s", self.kind, error)
                     self._version = ""
                 else:
-                    logger.warning("the watch of %ss is interrupted: %s", self._kind, error)
+                    logger.warning("the watch of %ss is interrupted: %s", self.kind, error)
                     # what cannot be watched from where it was left is listed
                     self._version = self._version if error.status == 0 or error.status >= 429 else ""
             lived = asyncio.get_running_loop().time() - begun
@@ -63,15 +67,15 @@ class Reflector:
             await asyncio.sleep(min(FIRST_PAUSE * 2.0 ** min(self._failures - 1, 10), LONGEST_PAUSE))
 
     async def _list(self) -> None:
-        items, version = await self._cluster.list_all(self._kind, self._namespace)
+        items, version = await self._cluster.list_all(self.kind, self._namespace)
         self._heard()
-        for key in self._cache.replace(self._kind, self._namespace, items, version):
+        for key in self._cache.replace(self.kind, self._namespace, items, version):
             self._changed(key)
         self._version = version
         self.synced.set()
 
     async def _watch(self) -> None:
-        async for event in self._cluster.watch(self._kind, self._namespace, self._version):
+        async for event in self._cluster.watch(self.kind, self._namespace, self._version):
             self._heard()
             raw = event["object"]
             if event["type"] == "DELETED":
@@ -85,4 +89,4 @@ class Reflector:
                 self._changed(key)
 
     def _heard(self) -> None:
-        self.heard_at = asyncio.get_running_loop().time()
+        self._heard_at = asyncio.get_running_loop().time()

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 LIFETIME = timedelta(days=90)
+AUTHORITY = "dtj-operator webhook authority"
 # the API server's clock may be behind ours
 BACKDATED = timedelta(hours=1)
 
@@ -47,22 +48,22 @@ class Rotation:
     leaving: Issued | None = None
 
     def step(self, now: datetime, issue: Callable[[datetime], Issued]) -> "Rotation":
-        """What comes after everybody was told `bundle`."""
+        """What comes after everybody was told `authorities`."""
         if self.coming is not None:
             return Rotation(self.coming, leaving=self.serving)
         return Rotation(self.serving, coming=issue(now) if self.serving.is_old(now) else None)
 
     @property
-    def bundle(self) -> str:
-        """Authorities to trust now."""
-        return "".join(issued.authority for issued in (self.leaving, self.serving, self.coming) if issued)
+    def authorities(self) -> tuple[str, ...]:
+        """To trust now."""
+        return tuple(issued.authority for issued in (self.leaving, self.serving, self.coming) if issued)
 
 
 def issue(hosts: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME) -> Issued:
     """A certificate for `hosts`, DNS names and IP addresses, that is valid from `now`."""
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     begins, ends = now, now + lifetime
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dtj-operator webhook authority")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, AUTHORITY)])
     authority = (
         _builder(name, name, authority_key.public_key(), begins, ends)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -87,6 +88,20 @@ def issue(hosts: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME) -
         begins=begins,
         ends=ends,
     )
+
+
+def authorities(bundle: str, now: datetime) -> list[str]:
+    """Those in a bundle, newest first, that were made here by whatever operator and are valid still. What cannot be
+    read is left out."""
+    try:
+        certificates = x509.load_pem_x509_certificates(bundle.encode())
+    except ValueError:
+        return []
+    ours = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, AUTHORITY)])
+    valid = [c for c in certificates if c.subject == ours and c.not_valid_after_utc > now]
+    valid.sort(key=lambda certificate: certificate.not_valid_before_utc, reverse=True)
+    # each once: several webhooks may name it
+    return list(dict.fromkeys(one.public_bytes(serialization.Encoding.PEM).decode() for one in valid))
 
 
 def _builder(

@@ -12,9 +12,12 @@ from typing import Protocol
 
 from dtj_operator.cluster import Cluster, Object
 from dtj_operator.errors import ApiError
-from dtj_operator.webhook.certificates import Rotation, issue
+from dtj_operator.webhook.certificates import Rotation, authorities, issue
 
 logger = logging.getLogger(__name__)
+
+# Authorities of other replicas that stay trusted, the newest ones. Each start of an operator makes one.
+MOST_OTHERS = 4
 
 
 class Source(Protocol):
@@ -47,7 +50,7 @@ class Mounted:
 
 class SelfMade:
     """A certificate of the operator's own, whose authority it writes into its ValidatingWebhookConfiguration: again
-    when it was renewed, and when somebody took it out."""
+    when it was renewed, and when somebody took it out. Those of other replicas stay beside it."""
 
     def __init__(
         self,
@@ -64,6 +67,8 @@ class SelfMade:
         self._issue = partial(issue, hosts)
         self._rotation = Rotation(self._issue(clock()))
         self._told = False
+        # all it ever had: none of them is another replica's
+        self._own: set[str] = set()
         self._complaint = ""
         show(context, self._rotation.serving.chain, self._rotation.serving.key)
 
@@ -72,13 +77,16 @@ class SelfMade:
             shown, self._rotation = self._rotation.serving, self._rotation.step(self._clock(), self._issue)
             if self._rotation.serving is not shown:
                 show(self._context, self._rotation.serving.chain, self._rotation.serving.key)
-        self._told = await self._tell(self._rotation.bundle)
+        self._told = await self._tell()
         return self._told
 
-    async def _tell(self, bundle: str) -> bool:
+    async def _tell(self) -> bool:
+        self._own.update(self._rotation.authorities)
         try:
             configuration = await self._cluster.get_webhook_configuration(self._configuration)
-            patch = trusting(configuration, bundle)
+            others = [one for one in _trusted(configuration, self._clock()) if one not in self._own][:MOST_OTHERS]
+            # in an order that all replicas agree on: else they would undo each other's patches
+            patch = trusting(configuration, "".join(sorted((*self._rotation.authorities, *others))))
             if patch is not None:
                 await self._cluster.patch_webhook_configuration(self._configuration, patch)
                 logger.info("the API server was told to trust the webhook, by %s", self._configuration)
@@ -107,6 +115,15 @@ def show(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
         # a context that a pair was refused for shows none any more
         for tried in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), context):
             tried.load_cert_chain(chain_file, key_file)
+
+
+def _trusted(configuration: Object, now: datetime) -> list[str]:
+    """Authorities of operators that its webhooks trust, newest first."""
+    encoded = {webhook["clientConfig"].get("caBundle") or "" for webhook in configuration.get("webhooks") or []}
+    try:
+        return authorities("".join(base64.b64decode(one).decode() for one in encoded), now)
+    except ValueError:  # somebody else's, and no PEM
+        return []
 
 
 def trusting(configuration: Object, bundle: str) -> Object | None:

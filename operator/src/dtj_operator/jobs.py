@@ -1,0 +1,97 @@
+"""Where jobs come from: kopf's watch of them, and a list of them once in a while."""
+
+import asyncio
+import logging
+
+import kopf
+from dtj_api import names
+
+from dtj_operator import credentials, handlers
+from dtj_operator.cluster import Cluster
+from dtj_operator.errors import ApiError, NotFound
+from dtj_operator.informer import Cache, JobWatch
+from dtj_operator.settings import Settings
+from dtj_operator.snapshot import JobKey
+from dtj_operator.workqueue import WorkQueue
+
+logger = logging.getLogger(__name__)
+
+
+class _NoDiffs(kopf.DiffBaseStorage):
+    """No handler asks what has changed; working it out takes kopf half of its time."""
+
+    def build(self, **_: object) -> kopf.BodyEssence:
+        return kopf.BodyEssence()
+
+    def fetch(self, **_: object) -> None:
+        return None
+
+    def store(self, **_: object) -> None:
+        return None
+
+
+def kopf_settings() -> kopf.OperatorSettings:
+    """No writes by kopf, no scanning (it needs rights over all CRDs and namespaces), watches that cannot hang."""
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.scanning.disabled = True
+    settings.watching.server_timeout = 290
+    settings.watching.client_timeout = 300
+    settings.watching.connect_timeout = 10
+    settings.networking.request_timeout = 30
+    # kopf's own grow to 21 s: events would come that late once the API server is back
+    settings.networking.error_backoffs = (1, 2, 3, 5)
+    settings.queueing.exit_timeout = 0.2
+    settings.persistence.diffbase_storage = _NoDiffs()
+    settings.process.ultimate_exiting_timeout = 5
+    return settings
+
+
+async def watch(cache: Cache, told: JobWatch, queue: WorkQueue[JobKey], settings: Settings) -> None:
+    """Until a signal comes: kopf sees to that too."""
+    registry = kopf.OperatorRegistry()
+    handlers.register(registry, cache, told, queue)
+
+    @kopf.on.login(registry=registry)
+    async def login(**_: object) -> kopf.ConnectionInfo:
+        return await credentials.for_kopf(await credentials.load())
+
+    await kopf.operator(
+        registry=registry,
+        settings=kopf_settings(),
+        standalone=True,
+        clusterwide=not settings.namespaces,
+        namespaces=settings.namespaces,
+    )
+
+
+async def resync(cluster: Cluster, cache: Cache, told: JobWatch, queue: WorkQueue[JobKey], settings: Settings) -> None:
+    """Every job is listed and looked at once in a while: kopf does not tell what was deleted while its watch was down,
+    and a watch can fall silent."""
+    while True:
+        try:
+            found = []
+            for scope in settings.scopes:
+                listed, version = await cluster.list_jobs(scope)
+                cache.replace_jobs(scope, listed, version)
+                found += listed
+            told.compare(found)
+        except ApiError as error:
+            logger.warning("cannot list the jobs: %s", error)
+        for key in cache.jobs():
+            queue.add(key)
+        await asyncio.sleep(settings.resync_seconds)
+
+
+async def wait_for_the_crd(cluster: Cluster, settings: Settings) -> None:
+    """kopf looks for its resources once, at its start."""
+    while True:
+        try:
+            for scope in settings.scopes:
+                await cluster.list_jobs(scope)
+            return
+        except NotFound:
+            logger.warning("the cluster does not know %s.%s yet: install the CRD", names.PLURAL, names.GROUP)
+        except ApiError as error:
+            logger.warning("cannot list the jobs yet: %s", error)
+        await asyncio.sleep(1)
