@@ -92,6 +92,7 @@ def environment(kubeconfig: Path, namespace: str) -> dict[str, str]:
     """The operator's, with pauses made short."""
     return {
         "PATH": os.environ["PATH"],
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         "KUBECONFIG": str(kubeconfig),
         "DTJ_TRAINER_IMAGE": TRAINER_IMAGE,
         "DTJ_NAMESPACES": namespace,

@@ -12,6 +12,7 @@ from dtj_operator.errors import ApiError, NotFound
 from dtj_operator.informer import Cache, JobWatch
 from dtj_operator.settings import Settings
 from dtj_operator.snapshot import JobKey
+from dtj_operator.tasks import until_one_ends
 from dtj_operator.workqueue import WorkQueue
 
 logger = logging.getLogger(__name__)
@@ -48,7 +49,8 @@ def kopf_settings() -> kopf.OperatorSettings:
 
 
 async def watch(cache: Cache, told: JobWatch, queue: WorkQueue[JobKey], settings: Settings) -> None:
-    """Until a signal comes: kopf sees to that too."""
+    """Until SIGTERM comes: kopf sees to that too. Not by kopf.operator, which then waits for every task there is in the
+    process, the reconcilers and their calls among them."""
     registry = kopf.OperatorRegistry()
     handlers.register(registry, cache, told, queue)
 
@@ -56,13 +58,14 @@ async def watch(cache: Cache, told: JobWatch, queue: WorkQueue[JobKey], settings
     async def login(**_: object) -> kopf.ConnectionInfo:
         return await credentials.for_kopf(await credentials.load())
 
-    await kopf.operator(
+    tasks = await kopf.spawn_tasks(
         registry=registry,
         settings=kopf_settings(),
         standalone=True,
         clusterwide=not settings.namespaces,
         namespaces=settings.namespaces,
     )
+    await until_one_ends(tasks)
 
 
 async def resync(cluster: Cluster, cache: Cache, told: JobWatch, queue: WorkQueue[JobKey], settings: Settings) -> None:

@@ -14,6 +14,7 @@ from dtj_operator.progress import ProgressReader
 from dtj_operator.reconciler import Reconciler
 from dtj_operator.settings import Settings
 from dtj_operator.snapshot import JobKey
+from dtj_operator.tasks import until_one_ends
 from dtj_operator.workqueue import Requeue, WorkQueue, serve
 
 
@@ -34,7 +35,7 @@ async def run(settings: Settings) -> None:
     try:
         if settings.health_port:
             listening = await health.listen(settings.health_port, work.problems)
-        await _all_or_none(parts)
+        await until_one_ends([asyncio.create_task(part) for part in parts])
     finally:
         if listening is not None:
             await listening.cleanup()
@@ -83,15 +84,14 @@ class _Work:
             Reflector(cluster, cache, kind, scope, queue.add) for kind in WATCHED_KINDS for scope in settings.scopes
         ]
         try:
-            await _all_or_none(
-                [
-                    *beside,
-                    *(reflector.run() for reflector in self._reflectors),
-                    self._serve(reconciler),
-                    jobs.resync(cluster, cache, self._told, queue, settings),
-                    jobs.watch(cache, self._told, queue, settings),
-                ]
-            )
+            parts = [
+                *beside,
+                *(reflector.run() for reflector in self._reflectors),
+                self._serve(reconciler),
+                jobs.resync(cluster, cache, self._told, queue, settings),
+                jobs.watch(cache, self._told, queue, settings),
+            ]
+            await until_one_ends([asyncio.create_task(part) for part in parts])
         finally:
             await progress.close()
 
@@ -104,20 +104,3 @@ class _Work:
             return await metrics.measured(reconciler.reconcile(key))
 
         await serve(self._queue, reconcile, workers=self._settings.reconcilers)
-
-
-async def _all_or_none(parts: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run all until one ends, then end the others.
-
-    Raises:
-        Exception: what ended it.
-    """
-    tasks = {asyncio.create_task(part) for part in parts}
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in done:
-        task.result()

@@ -43,30 +43,24 @@ def application(cluster: Cluster, settings: Settings) -> web.Application:
         try:
             question = read(await request.json())
         except (ValueError, RecursionError) as error:
-            return _last(web.Response(status=400, text=f"{error}\n"))
+            return web.Response(status=400, text=f"{error}\n")
         if question.job is None:
-            return _last(web.json_response(answer(question, ())))
+            return web.json_response(answer(question, ()))
         try:
             faults = await check(cluster, settings, question.job)
         except Exception:
             logger.exception("%s/%s: cannot be checked, so it is let in", question.job.namespace, question.job.name)
-            return _last(web.json_response(answer(question, ())))
+            return web.json_response(answer(question, ()))
         if faults:
             logger.info("%s/%s: denied, %d faults", question.job.namespace, question.job.name, len(faults))
-        return _last(web.json_response(answer(question, faults)))
+        return web.json_response(answer(question, faults))
 
     async def healthz(_: web.Request) -> web.Response:
-        return _last(web.Response(text="ok\n"))
+        return web.Response(text="ok\n")
 
     app = web.Application(client_max_size=LARGEST_REVIEW)
     app.add_routes([web.post("/validate", validate), web.get("/healthz", healthz)])
     return app
-
-
-def _last(response: web.Response) -> web.Response:
-    """No connection stays open without a request: each is a task, and kopf ends only after all that began after it."""
-    response.force_close()
-    return response
 
 
 def _source(context: ssl.SSLContext, cluster: Cluster, webhook: Webhook) -> Source:
