@@ -7,6 +7,7 @@ Not the Kubernetes client's port: it goes by the wall clock and lets a paused ho
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,9 +17,8 @@ from dtj_operator.errors import AlreadyExists, ApiError, Conflict, NotFound
 
 logger = logging.getLogger(__name__)
 
-# After so long without a change others may take the lease; after so long without a renewal its holder stops.
-LEASE_SECONDS, HOLD_SECONDS = 15.0, 10.0
-RETRY_SECONDS = 2.0
+# Of the lease's duration: for how long a renewal lets its holder write, and the pause between two looks.
+HOLD, RETRY = 2 / 3, 2 / 15
 
 
 class LeaseLost(Exception):
@@ -30,14 +30,22 @@ class Leadership:
 
     Args:
         identity: of this process, like of no other there ever was.
+        duration: seconds without a change after which another may take the lease.
         clock: seconds of a clock that goes on while the process is paused.
     """
 
     def __init__(
-        self, cluster: Cluster, namespace: str, name: str, identity: str, clock: Callable[[], float] = time.monotonic
+        self,
+        cluster: Cluster,
+        namespace: str,
+        name: str,
+        identity: str,
+        duration: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
         self._namespace, self._name, self._identity = namespace, name, identity
+        self._duration = duration
         self._clock = clock
         self._held_until = 0.0
         self._seen: Object = {}
@@ -55,7 +63,7 @@ class Leadership:
             if not waiting:
                 logger.info("another operator is at work: %s; waiting for the lease", self._seen.get("holderIdentity"))
                 waiting = True
-            await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(self._duration * RETRY)
         logger.info("this operator is at work: it holds the lease %s/%s", self._namespace, self._name)
 
     async def keep(self) -> None:
@@ -65,9 +73,9 @@ class Leadership:
             LeaseLost: it could not be renewed in time.
         """
         while self.held:
-            await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(self._duration * RETRY)
             await self._try()
-        raise LeaseLost(f"the lease {self._namespace}/{self._name} could not be renewed within {HOLD_SECONDS:g} s")
+        raise LeaseLost(f"the lease {self._namespace}/{self._name} could not be renewed in time")
 
     async def release(self) -> None:
         """Give the lease back, so that nobody has to wait for its end."""
@@ -82,7 +90,7 @@ class Leadership:
             logger.warning("the lease could not be given back: %s", error)
 
     async def _try(self) -> bool:
-        """Whether the lease is held now; it is then for HOLD_SECONDS from before the call."""
+        """Whether the lease is held now; it is then for a part of its duration from before the call."""
         begun = self._clock()
         try:
             taken = await self._take()
@@ -92,7 +100,7 @@ class Leadership:
             logger.warning("the lease cannot be read or renewed: %s", error)
             return False
         if taken:
-            self._held_until = begun + HOLD_SECONDS
+            self._held_until = begun + self._duration * HOLD
         return taken
 
     async def _take(self) -> bool:
@@ -106,7 +114,7 @@ class Leadership:
         if spec != self._seen:
             self._seen, self._seen_at = spec, self._clock()
         mine = spec.get("holderIdentity") == self._identity
-        expired = self._clock() - self._seen_at > float(spec.get("leaseDurationSeconds") or LEASE_SECONDS)
+        expired = self._clock() - self._seen_at > float(spec.get("leaseDurationSeconds") or self._duration)
         if not (mine or expired or not spec.get("holderIdentity")):
             return False
         # the version that was read goes with it: of two that want the lease one is refused
@@ -119,7 +127,7 @@ class Leadership:
             return {**before, "renewTime": now}
         return {
             "holderIdentity": self._identity,
-            "leaseDurationSeconds": int(LEASE_SECONDS),
+            "leaseDurationSeconds": math.ceil(self._duration),
             "acquireTime": now,
             "renewTime": now,
             "leaseTransitions": (before.get("leaseTransitions") or 0) + (1 if before else 0),

@@ -54,7 +54,9 @@ class _Work:
         if settings.lease:
             # a container that starts again in its pod is another operator
             identity = f"{settings.identity or os.uname().nodename}_{uuid.uuid4()}"
-            self._leadership = Leadership(cluster, settings.own_namespace, settings.lease, identity)
+            self._leadership = Leadership(
+                cluster, settings.own_namespace, settings.lease, identity, settings.lease_seconds
+            )
             cluster.may_write = lambda: self._leads
         metrics.REGISTRY.register(metrics.State(self._cache.phases, self._queue, self._reflectors, lambda: self._leads))
 

@@ -41,6 +41,7 @@ class Settings:
         webhook: how jobs are checked at admission; None for not at all.
         health_port: where /healthz and /metrics are served; None for nowhere.
         lease: name of the Lease, in `own_namespace`, that the operator at work holds; empty where it is the only one.
+        lease_seconds: after so long without a renewal another operator takes the lease.
         identity: of its pod, a part of the name under which it holds it.
         progress_seconds: pause between two looks at a running job's progress.
         reconcilers: jobs worked on at the same time.
@@ -59,6 +60,7 @@ class Settings:
     webhook: Webhook | None = None
     health_port: int | None = None
     lease: str = ""
+    lease_seconds: float = 15.0
     identity: str = ""
     progress_seconds: float = 3.0
     reconcilers: int = 8
@@ -91,6 +93,7 @@ class Settings:
             webhook=_webhook(environ),
             health_port=_number(environ, "DTJ_HEALTH_PORT", int, 0) if port else None,
             lease=_lease(environ),
+            lease_seconds=_number(environ, "DTJ_LEASE_SECONDS", float, cls.lease_seconds),
             identity=environ.get("DTJ_IDENTITY", "").strip(),
             progress_seconds=_number(environ, "DTJ_PROGRESS_SECONDS", float, cls.progress_seconds),
             reconcilers=_number(environ, "DTJ_RECONCILERS", int, cls.reconcilers),

@@ -1,6 +1,8 @@
 """health.py and metrics.py: what is said of an operator that works, and of one that does not."""
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -88,3 +90,10 @@ async def test_health_and_metrics_are_served(state: None) -> None:
 
 async def _nothing() -> None:
     return None
+
+
+def test_every_metric_is_documented_and_none_else(state: None) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "metrics.md").read_text()
+    documented = set(re.findall(r"^\| `(dtj_operator_\w+)`", page, re.MULTILINE))
+    told = {metric.name + ("_total" if metric.type == "counter" else "") for metric in metrics.REGISTRY.collect()}
+    assert documented == told

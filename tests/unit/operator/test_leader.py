@@ -5,7 +5,10 @@ import copy
 import pytest
 from dtj_operator.cluster import Cluster, Object
 from dtj_operator.errors import AlreadyExists, ApiError, Conflict, NotFound, Unavailable
-from dtj_operator.leader import HOLD_SECONDS, LEASE_SECONDS, Leadership, LeaseLost
+from dtj_operator.leader import HOLD, Leadership, LeaseLost
+
+LEASE_SECONDS = 15.0
+HOLD_SECONDS = LEASE_SECONDS * HOLD
 
 
 class Leases(Cluster):
@@ -57,7 +60,7 @@ class Clock:
 class Candidate(Leadership):
     def __init__(self, leases: Leases, name: str, begins_at: float = 0.0) -> None:
         self.clock = Clock(begins_at)
-        super().__init__(leases, "dtj-system", "dtj", name, self.clock)
+        super().__init__(leases, "dtj-system", "dtj", name, LEASE_SECONDS, self.clock)
 
     async def looks(self) -> bool:
         return await self._try()
