@@ -63,7 +63,7 @@ class Settings:
     lease_seconds: float = 15.0
     identity: str = ""
     progress_seconds: float = 3.0
-    reconcilers: int = 8
+    reconcilers: int = 16
     resync_seconds: float = 60.0
     settle_seconds: float = 3.0
     claim_seconds: float = 5.0
