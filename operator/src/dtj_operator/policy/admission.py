@@ -8,9 +8,8 @@ from dtj_api.fields import FieldError, InvalidFields, examine, without_followers
 from dtj_api.spec import JobSpec
 from dtj_api.storage import storage_errors, volume_modes
 from dtj_api.template import examine_template, trainer_container
-from dtj_api.validation import load_job_spec
 
-from dtj_operator import children
+from dtj_operator import children, specs
 from dtj_operator.children import Blueprint, Object
 from dtj_operator.settings import Settings
 from dtj_operator.snapshot import Job, World
@@ -34,7 +33,7 @@ def examine_job(world: World, settings: Settings) -> Examined:
     faults: list[FieldError] = []
     spec: JobSpec | None
     try:
-        spec = load_job_spec(raw, allowed=settings.allow)
+        spec = specs.load(raw, settings.allow)
     except InvalidFields as error:
         faults, spec = error.errors, _sound(raw)
     if spec is None:

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from dtj_api import names
 from dtj_api.fields import InvalidFields
 from dtj_api.spec import JobSpec
-from dtj_api.validation import load_job_spec
 
+from dtj_operator import specs
 from dtj_operator.pods import parse_time
 from dtj_operator.policy import cleanup, restart, running, setup, suspension
 from dtj_operator.policy.admission import examine_job
@@ -65,7 +65,7 @@ def _go_on_without_spec(world: World, now: datetime, settings: Settings) -> Deci
 
 def _spec(job: Job, settings: Settings) -> JobSpec | InvalidFields:
     try:
-        return load_job_spec(job.spec, allowed=settings.allow)
+        return specs.load(job.spec, settings.allow)
     except InvalidFields as error:
         return error
 
