@@ -71,7 +71,7 @@ def test_a_job_deleted_while_it_trains_leaves_nothing(namespace: Namespace) -> N
 
 @pytest.mark.xdist_group("operator")
 def test_a_restarted_operator_goes_on_where_it_was(namespace: Namespace) -> None:
-    namespace.apply(gpt_job("steady", steps=250, log={"everySteps": 5}))
+    namespace.apply(gpt_job("steady", steps=150, log={"everySteps": 5}))
     before = namespace.until_step("steady", 1)
     pods = {pod["metadata"]["uid"] for pod in namespace.list("pods")}
     system = Namespace("dtj-system")

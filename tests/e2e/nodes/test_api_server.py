@@ -7,7 +7,7 @@ from tests.e2e.namespace import Namespace
 
 
 def test_a_gang_outlives_the_api_server(namespace: Namespace, cluster: Cluster) -> None:
-    manifest = gpt_job("steady", steps=300)
+    manifest = gpt_job("steady", steps=150)
     manifest["spec"]["monitoring"] = {"progressSeconds": 1}
     namespace.apply(manifest)
     namespace.until_step("steady", 5)
@@ -16,5 +16,5 @@ def test_a_gang_outlives_the_api_server(namespace: Namespace, cluster: Cluster) 
     answers = lambda: namespace.kubectl("get", "--raw", "/readyz", check=False) == "ok"  # noqa: E731
     namespace.until("the API server to answer again", answers, 120)
     done = namespace.until_phase("steady", "Succeeded")
-    assert (done["attempt"], done.get("restarts", 0), done["progress"]["step"]) == (0, 0, 300)
+    assert (done["attempt"], done.get("restarts", 0), done["progress"]["step"]) == (0, 0, 150)
     assert {pod["metadata"]["uid"] for pod in namespace.list("pods")} == before
