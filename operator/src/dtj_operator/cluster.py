@@ -24,7 +24,7 @@ Object = dict[str, Any]
 CALL_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=10)
 # A watch is ended by the server at the one, and a healthy one brings a bookmark well before the other:
 # https://kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks
-WATCH_SECONDS, SILENT_SECONDS = 290, 100
+WATCH_SECONDS, SILENT_SECONDS = 290, 75
 WATCH_TIMEOUT = aiohttp.ClientTimeout(total=WATCH_SECONDS + 30, sock_connect=10, sock_read=SILENT_SECONDS)
 CONNECTIONS = 120
 PAGE = 500

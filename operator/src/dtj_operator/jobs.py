@@ -3,6 +3,7 @@
 import asyncio
 import logging
 
+import aiohttp
 import kopf
 from dtj_api import names
 
@@ -49,8 +50,19 @@ def kopf_settings() -> kopf.OperatorSettings:
 
 
 async def watch(cache: Cache, told: JobWatch, queue: WorkQueue[JobKey], settings: Settings) -> None:
-    """Until SIGTERM comes: kopf sees to that too. Not by kopf.operator, which then waits for every task there is in the
-    process, the reconcilers and their calls among them."""
+    """Until SIGTERM comes: kopf sees to that too."""
+    while True:
+        try:
+            await _watch(cache, told, queue, settings)
+            return
+        except (aiohttp.ClientError, OSError) as error:
+            # kopf does not ask again where its discovery of the API is broken off
+            logger.warning("the watch of jobs begins anew: %s", str(error) or type(error).__name__)
+            await asyncio.sleep(1)
+
+
+async def _watch(cache: Cache, told: JobWatch, queue: WorkQueue[JobKey], settings: Settings) -> None:
+    """Not by kopf.operator: that waits at its end for every task of the process, reconcilers and calls among them."""
     registry = kopf.OperatorRegistry()
     handlers.register(registry, cache, told, queue)
 

@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 FIRST_BACKOFF = 0.1
 LONGEST_BACKOFF = 60.0
+# An API server that is back should not find everybody asleep.
+LONGEST_OUTAGE_BACKOFF = 10.0
 
 
 class Clock(Protocol):
@@ -110,11 +112,11 @@ class WorkQueue(Generic[Key]):
         heapq.heappush(self._heap, (due, next(self._order), key))
         self._clock.call_at(due, self._release_due)
 
-    def add_rate_limited(self, key: Key) -> None:
-        """Have `key` worked on after a pause that doubles with each call until `forget`."""
+    def add_rate_limited(self, key: Key, longest: float = LONGEST_BACKOFF) -> None:
+        """Have `key` worked on after a pause that doubles with each call until `forget`, up to `longest` seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        self.add_after(key, min(FIRST_BACKOFF * 2.0 ** min(failures, 30), LONGEST_BACKOFF))
+        self.add_after(key, min(FIRST_BACKOFF * 2.0 ** min(failures, 30), longest))
 
     def failures(self, key: Key) -> int:
         """Calls of `add_rate_limited` since the last `forget`."""
@@ -176,7 +178,7 @@ async def _serve_alone(queue: WorkQueue[Key], work: Callable[[Key], Awaitable[Re
             _look_again(queue, key, await work(key))
         except Unavailable as error:
             logger.warning("%s: the API server is not available: %s", key, error)
-            queue.add_rate_limited(key)
+            queue.add_rate_limited(key, LONGEST_OUTAGE_BACKOFF)
             # the delayed set keeps the earlier of two wishes: the server's own must not be undercut
             if error.retry_after:
                 await asyncio.sleep(min(error.retry_after, LONGEST_BACKOFF))

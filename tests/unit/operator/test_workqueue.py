@@ -141,3 +141,16 @@ async def test_tenants_take_turns(clock: FakeClock) -> None:
         queue.add(key)
     assert len(queue) == 6
     assert [await queue.get() for _ in range(6)] == ["a1", "b1", "c1", "a2", "c2", "a3"]
+
+
+async def test_pauses_of_an_outage_stay_short() -> None:
+    clock, pauses = FakeClock(), []
+    queue: WorkQueue[str] = WorkQueue(clock)
+    for _ in range(12):
+        queue.add_rate_limited("a", 10.0)
+        before = clock.time()
+        while not len(queue):
+            clock.advance(0.05)
+        pauses.append(clock.time() - before)
+        queue.done(await queue.get())
+    assert pauses[-1] == pytest.approx(10, abs=0.06)
