@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 from dtj_api import names
 from dtj_api.fields import InvalidFields
+from dtj_api.storage import storage_errors, volume_modes
 from dtj_api.template import host_features
 from dtj_api.validation import load_job_spec, world_size
 
@@ -49,9 +50,12 @@ def report(job: dict[str, Any], allowed: frozenset[str]) -> int:
     name = (job.get("metadata") or {}).get("name", "(no name)")
     try:
         spec = load_job_spec(job.get("spec"), allowed)
+        errors = list(storage_errors(spec, volume_modes(spec), name))
     except InvalidFields as invalid:
-        for error in invalid.errors:
-            print(f"{name}: {error}")
+        errors = invalid.errors
+    for error in errors:
+        print(f"{name}: {error}")
+    if errors:
         return 1
     print(f"{name}: good; {spec.workers} workers, {world_size(spec)} processes")
     return 0

@@ -128,3 +128,25 @@ def test_a_file_that_is_no_manifest_is_one_sentence(
         (tmp_path / "job.yaml").write_text(text)
     assert run(monkeypatch, "check", str(tmp_path / "job.yaml")) == 2
     assert message in capsys.readouterr().err
+
+
+def test_workers_kept_apart_by_the_name_of_their_job_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "job.yaml").write_text("""
+kind: DistributedTrainingJob
+metadata: {name: apart}
+spec:
+  workers: 2
+  checkpoint: {size: 1Gi}
+  template:
+    spec:
+      containers: [{name: trainer, image: mine}]
+      affinity:
+        podAntiAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+          - topologyKey: kubernetes.io/hostname
+            labelSelector: {matchLabels: {dtj.dev/job: apart}}
+""")
+    assert run(monkeypatch, "check", str(tmp_path / "job.yaml")) == 1
+    assert "IgnoredDuringExecution[0] keeps them apart" in capsys.readouterr().out
