@@ -1,32 +1,21 @@
-"""The gateway to Kubernetes: the only file that calls it, kopf's watch of jobs aside. Raw dicts in, raw dicts out; no
-decisions.
-
-Raw because kubernetes 37's models drop fields they do not know, and refuse manifests that have one; and over a session
-of its own, with that client's TLS and credentials, because the client's way of serialising takes longer than the call.
+"""The gateway to Kubernetes: the only file that knows its calls, kopf's watch of jobs aside. Raw dicts in, raw dicts
+out; no decisions. Raw because kubernetes 37's models drop fields they do not know, and refuse manifests that have one.
 """
 
-import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
-from urllib.parse import quote, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.parse import quote
 
-import aiohttp
-import orjson
 from dtj_api import names
-from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.client import Configuration
 
-from dtj_operator import metrics
-from dtj_operator.errors import AlreadyExists, ApiError, Conflict, NotFound, Refused, Unavailable
+from dtj_operator.connection import Connection, Object
+from dtj_operator.errors import AlreadyExists, NotFound, Refused, Unavailable
 
-Object = dict[str, Any]
+__all__ = ["Cluster", "Object"]
 
-CALL_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=10)
-# A watch is ended by the server at the one, and a healthy one brings a bookmark well before the other:
-# https://kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks
-WATCH_SECONDS, SILENT_SECONDS = 290, 75
-WATCH_TIMEOUT = aiohttp.ClientTimeout(total=WATCH_SECONDS + 30, sock_connect=10, sock_read=SILENT_SECONDS)
-CONNECTIONS = 120
+# A watch is ended by the server after so long.
+WATCH_SECONDS = 290
+METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 PAGE = 500
 JOBS = f"/apis/{names.API_VERSION}"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -54,13 +43,11 @@ class Cluster:
     may_write: Callable[[], bool] = staticmethod(lambda: True)
 
     def __init__(self, configuration: Configuration) -> None:
-        self._configuration = configuration
-        self._proxy = configuration.proxy or _proxy_of_the_environment(configuration.host)
-        self._open: aiohttp.ClientSession | None = None
+        self._connection = Connection(configuration)
+        self._call = self._connection.call
 
     async def close(self) -> None:
-        if self._open is not None:
-            await self._open.close()
+        await self._connection.close()
 
     async def get_job(self, namespace: str, name: str) -> Object | None:
         try:
@@ -69,8 +56,11 @@ class Cluster:
             return None
 
     async def list_jobs(self, namespace: str | None) -> tuple[list[Object], str]:
-        """All jobs of one namespace, or of all, and the version of that list."""
-        return await self._pages(_collection(names.KIND, namespace), {})
+        """Metadata of all jobs of one namespace, or of all, and the version of that list.
+
+        https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches
+        """
+        return await self._pages(_collection(names.KIND, namespace), {}, accept=METADATA_ONLY)
 
     async def list_children(self, kind: str, namespace: str, job: str) -> list[Object]:
         """Objects of that kind with the job's label, whoever owns them. Never from a stale cache. A kind that the
@@ -100,17 +90,8 @@ class Cluster:
             "labelSelector": names.LABEL_JOB,
             "timeoutSeconds": str(WATCH_SECONDS),
         }
-        path = _collection(kind, namespace)
-        try:
-            async with self._session().get(
-                self._url(path), params=query, headers=await self._headers(), timeout=WATCH_TIMEOUT, **self._proxying()
-            ) as response:
-                if response.status >= 400:
-                    raise _error(response.status, response.headers.get("Retry-After"), await response.read())
-                async for line in _lines(response.content):
-                    yield _event(kind, line)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise Unavailable(0, "Unreachable", f"watch {path}: {error or type(error).__name__}") from error
+        async for event in self._connection.stream(_collection(kind, namespace), query, WATCH_SECONDS):
+            yield {"type": event["type"], "object": {"kind": kind, **event["object"]}}
 
     async def find(self, kind: str, namespace: str, name: str) -> Object | None:
         """The object of that name. A list with a selector: the operator needs no right to get single pods or services,
@@ -136,10 +117,13 @@ class Cluster:
             raise Refused(error.status, error.reason, f"the cluster has no {kind}s: {OPTIONAL_KINDS[kind]}") from None
 
     async def delete(self, kind: str, namespace: str, name: str, uid: str) -> Object | None:
-        """Delete that very object; one that is gone, or another of its name, is left alone. What it owns goes later.
+        """Delete that very object, and leave another of its name alone. What it owns goes later.
 
         Returns:
-            the object where it is ending and still there.
+            the object where it is ending and still there; None where it is gone.
+
+        Raises:
+            Conflict: it is another by now, or somebody who is asked at admission would have it stay for the moment.
         """
         self._check_leadership()
         body = {
@@ -150,7 +134,7 @@ class Cluster:
         }
         try:
             left = await self._call("DELETE", f"{_collection(kind, namespace)}/{quote(name, safe='')}", body=body)
-        except (NotFound, Conflict):
+        except NotFound:
             return None
         return {**left, "kind": kind} if (left.get("metadata") or {}).get("deletionTimestamp") else None
 
@@ -212,96 +196,23 @@ class Cluster:
     async def _list(self, path: str, query: Mapping[str, str]) -> list[Object]:
         return (await self._pages(path, query))[0]
 
-    async def _pages(self, path: str, query: Mapping[str, str]) -> tuple[list[Object], str]:
+    async def _pages(
+        self, path: str, query: Mapping[str, str], accept: str = "application/json"
+    ) -> tuple[list[Object], str]:
         items: list[Object] = []
         token = ""
         while True:
-            page = await self._call("GET", path, {**query, "limit": str(PAGE)} | ({"continue": token} if token else {}))
-            items += page["items"]
+            more = {"continue": token} if token else {}
+            page = await self._call("GET", path, {**query, "limit": str(PAGE), **more}, accept=accept)
+            # metadata of nothing is null, not an empty list
+            items += page["items"] or []
             token = page["metadata"].get("continue") or ""
             if not token:
                 return items, page["metadata"].get("resourceVersion") or ""
 
-    async def _call(
-        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Object | None = None
-    ) -> Object:
-        headers = await self._headers()
-        data = None
-        if body is not None:
-            headers["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
-            data = _encode(body)
-        code = 0
-        try:
-            with metrics.API_SECONDS.labels(method).time():
-                async with self._session().request(
-                    method, self._url(path), params=query, data=data, headers=headers, timeout=CALL_TIMEOUT,
-                    **self._proxying(),
-                ) as response:  # fmt: skip
-                    text = await response.read()
-                    code = response.status
-        except (aiohttp.ClientError, OSError) as error:
-            raise Unavailable(0, "Unreachable", f"{method} {path}: {error or type(error).__name__}") from error
-        finally:
-            metrics.API_REQUESTS.labels(method, _resource(path), code).inc()
-        if response.status >= 400:
-            raise _error(response.status, response.headers.get("Retry-After"), text)
-        try:
-            return _decode(text)
-        except ValueError as error:
-            raise Unavailable(response.status, "NotJSON", f"{method} {path}: the answer is no JSON: {error}") from error
-
     def _check_leadership(self) -> None:
         if not self.may_write():
             raise Unavailable(0, "NotLeading", "this operator does not hold the lease")
-
-    def _session(self) -> aiohttp.ClientSession:
-        if self._open is None:
-            # the client knows how to read the certificates of every kind of kubeconfig
-            tls = ApiClient(self._configuration).rest_client.ssl_context
-            # not trust_env: with it aiohttp looks for a netrc file at every call
-            self._open = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls, limit=CONNECTIONS))
-        return self._open
-
-    def _url(self, path: str) -> str:
-        return f"{self._configuration.host}{path}"
-
-    def _proxying(self) -> dict[str, Any]:
-        given = {
-            "proxy": self._proxy,
-            "proxy_headers": self._configuration.proxy_headers,
-            "server_hostname": self._configuration.tls_server_name,
-        }
-        return {name: value for name, value in given.items() if value}
-
-    async def _headers(self) -> dict[str, str]:
-        """The token is read again as it is renewed."""
-        headers = {"Accept": "application/json", "User-Agent": names.MANAGED_BY}
-        authorization = await self._configuration.get_api_key_with_prefix("BearerToken")
-        if authorization:
-            headers["Authorization"] = authorization
-        return headers
-
-
-def _proxy_of_the_environment(url: str) -> str | None:
-    """HTTPS_PROXY and its like, unless NO_PROXY names the host."""
-    parts = urlsplit(url)
-    return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
-
-
-def _encode(body: Object) -> bytes:
-    try:
-        return orjson.dumps(body)
-    except TypeError:  # nested deeper than 254 levels, or a number beyond 64 bits
-        return json.dumps(body).encode()
-
-
-def _decode(text: bytes) -> Object:
-    try:
-        answer: Object = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        # it stops at 1,024 levels; the API server lets in ten times as many, and one such job is in a list of all
-        answer = json.loads(text)
-    return answer
 
 
 def _collection(kind: str, namespace: str | None) -> str:
@@ -309,54 +220,5 @@ def _collection(kind: str, namespace: str | None) -> str:
     return f"{prefix}/namespaces/{quote(namespace, safe='')}/{plural}" if namespace else f"{prefix}/{plural}"
 
 
-def _resource(path: str) -> str:
-    """
-    >>> _resource("/api/v1/namespaces/ml/pods/gpt-0-0"), _resource("/apis/dtj.dev/v1/namespaces/ml/jobs/gpt/status")
-    ('pods', 'jobs/status')
-    """
-    _, group, *parts = path.strip("/").split("/")
-    parts = parts[1:] if "." in group else parts
-    parts = parts[2:] if parts[0] == "namespaces" else parts
-    return f"{parts[0]}/{parts[2]}" if len(parts) > 2 else parts[0]
-
-
 def _leases(namespace: str) -> str:
     return f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
-
-
-async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """aiohttp's own refuses lines beyond its buffer; an object may have 3 MiB."""
-    rest = b""
-    async for chunk in stream.iter_any():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            if line:
-                yield line
-
-
-def _event(kind: str, line: bytes) -> Object:
-    event = _decode(line)
-    if event["type"] == "ERROR":
-        status = event["object"]
-        raise _error(status.get("code") or 500, None, _encode(status))
-    return {"type": event["type"], "object": {"kind": kind, **event["object"]}}
-
-
-def _error(status: int, retry_after: str | None, text: bytes) -> ApiError:
-    """The typed form of a Status object, or of whatever a proxy in between has sent."""
-    try:
-        answer = _decode(text)
-        reason, message = str(answer.get("reason") or ""), str(answer.get("message") or "")
-    except (ValueError, AttributeError):
-        reason, message = "", text[:200].decode(errors="replace")
-    if status == 404:
-        return NotFound(status, reason, message)
-    if status == 409:
-        return (AlreadyExists if reason == "AlreadyExists" else Conflict)(status, reason, message)
-    if status in (400, 403, 422):
-        return Refused(status, reason, message)
-    # 410: the continuation of a list has expired
-    if status in (410, 429) or status >= 500:
-        seconds = float(retry_after) if retry_after and retry_after.isdigit() else None
-        return Unavailable(status, reason, message, seconds)
-    return ApiError(status, reason, message)

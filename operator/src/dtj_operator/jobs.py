@@ -88,7 +88,9 @@ async def resync(cluster: Cluster, cache: Cache, told: JobWatch, queue: WorkQueu
             found = []
             for scope in settings.scopes:
                 listed, version = await cluster.list_jobs(scope)
-                cache.replace_jobs(scope, listed, version)
+                for key in cache.compare_jobs(scope, listed, version):
+                    if (raw := await cluster.get_job(*key)) is not None:
+                        cache.see_job(raw)
                 found += listed
             told.compare(found)
         except ApiError as error:

@@ -102,15 +102,18 @@ def test_a_job_that_went_and_came_again_under_its_name_is_another() -> None:
     assert cache.job(KEY) is not None
 
 
-def test_a_list_of_jobs_drops_those_that_were_deleted_unheard() -> None:
+def test_a_list_of_jobs_drops_those_that_were_deleted_unheard_and_names_those_it_knows_better() -> None:
     cache = Cache()
     cache.see_job(job(1))
-    cache.replace_jobs("other", [], "9")
+    assert cache.compare_jobs("other", [], "9") == set()
+    assert cache.compare_jobs(None, [job(1)], "9") == set()
     assert cache.jobs() == [KEY]
-    cache.replace_jobs(None, [], "9")
+    assert cache.compare_jobs(None, [job(2)], "9") == {KEY}
+    cache.compare_jobs(None, [], "9")
     assert cache.jobs() == []
+    assert cache.compare_jobs(None, [job(2)], "9") == {KEY}
     cache.see_job(job(12))
-    cache.replace_jobs(None, [], "10")
+    cache.compare_jobs(None, [], "10")
     assert cache.jobs() == [KEY]
 
 

@@ -74,15 +74,21 @@ class Cache:
         self._jobs.pop(key, None)
         self._confirmed.pop(key, None)
 
-    def replace_jobs(self, namespace: str | None, listed: Iterable[Object], version: str) -> None:
-        """All jobs of a namespace, or of all, as they were at `version`."""
-        current = {_key(raw): raw for raw in listed}
+    def compare_jobs(self, namespace: str | None, listed: Iterable[Object], version: str) -> set[JobKey]:
+        """Forget the jobs of a namespace, or of all, that are not in a list (of metadata) of that version.
+
+        Returns:
+            those of which the list knows a later version.
+        """
+        current = {_key(raw): _version(raw) for raw in listed}
         for key, known in list(self._jobs.items()):
-            in_scope = namespace in (None, key.namespace)
-            if in_scope and key not in current and _version(known) <= int(version):
+            if namespace in (None, key.namespace) and key not in current and _version(known) <= int(version):
                 self.forget_job(key)
-        for raw in current.values():
-            self.see_job(raw)
+        return {
+            key
+            for key, its_version in current.items()
+            if (known_job := self._jobs.get(key)) is None or _version(known_job) < its_version
+        }
 
     # children
 

@@ -1,9 +1,9 @@
-"""cluster.py: what the API server's answers become. Calls themselves are tested on a real one, in tests/api."""
+"""connection.py: what the API server's answers become. Calls themselves are tested on a real one, in tests/api."""
 
 import json
 
 import pytest
-from dtj_operator.cluster import _error
+from dtj_operator.connection import _error
 from dtj_operator.errors import AlreadyExists, ApiError, Conflict, NotFound, Refused, Unavailable
 
 
