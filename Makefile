@@ -24,7 +24,7 @@ demo: install .venv/tools ## train a GPT with DDP on a real cluster, and show it
 	@eval "$$($(TESTBED) env)"; $(BIN)/python demo/run.py
 
 test: prepare ## unit, api, trainer and end-to-end tests
-	@$(MAKE) test-unit test-api test-trainer test-e2e
+	@$(MAKE) test-unit test-api test-chaos test-trainer test-e2e
 
 prepare: .venv/bin/uv ## everything that lint and tests need, fetched and built side by side
 	@$(MAKE) -j2 .venv/torch install
@@ -46,11 +46,26 @@ test-api: .venv/tools ## the operator against a real API server, no nodes
 	$(TESTBED) build --level api
 	$(BIN)/pytest tests/api tests/testbed -n 2 -q
 
+test-chaos: .venv/tools ## the operator interrupted in all ways, a sample
+	$(TESTBED) build --level api
+	$(BIN)/pytest tests/chaos -q
+
+chaos: .venv/tools ## interrupted at every write and by seed, about 15 minutes (DTJ_CHAOS_SEEDS=100-119 DTJ_CHAOS_ROUNDS=3)
+	$(TESTBED) build --level api
+	DTJ_CHAOS=whole $(BIN)/pytest tests/chaos -v --log-cli-level INFO --timeout 3600
+
 test-trainer: .venv/torch ## the trainer: real processes over gloo
 	$(BIN)/pytest tests/trainer -q
 
 test-e2e: install .venv/tools ## real nodes, containers, DNS, volumes
-	@eval "$$($(TESTBED) env)"; $(BIN)/pytest tests/e2e -n $(E2E_WORKERS) -v
+	@eval "$$($(TESTBED) env)"; $(BIN)/pytest tests/e2e --ignore=tests/e2e/nodes -n $(E2E_WORKERS) --dist loadgroup -v
+	@eval "$$($(TESTBED) env)"; $(BIN)/pytest tests/e2e/nodes -v
+
+##@ Benchmarks
+
+bench-operator: .venv/tools ## the operator beside JobSet, PyTorchJob and a bare client; BENCH="--quick" for a short one
+	$(TESTBED) build --level peers
+	$(BIN)/python -m benchmarks.operator $(BENCH)
 
 ##@ The cluster
 
@@ -109,5 +124,5 @@ constraints: .venv/bin/uv ## renew the pinned versions of everything that is ins
 	@$(UV) -e trainer_image
 	@touch $@
 
-.PHONY: constraints help demo test prepare lint test-unit test-api test-trainer test-e2e cluster-up cluster-down cluster-status env images \
-	install clean-cluster clean-cache generate
+.PHONY: constraints help demo test prepare lint test-unit test-api test-chaos chaos test-trainer test-e2e cluster-up \
+	cluster-down cluster-status env images install clean-cluster clean-cache generate bench-operator

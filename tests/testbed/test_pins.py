@@ -14,9 +14,15 @@ PINNED_IN_TOOLS = {
     "github.com/coredns/coredns": pins.COREDNS,
 }
 PINNED_IN_KUBERNETES = {"k8s.io/kubernetes": pins.KUBERNETES, "go.etcd.io/etcd/server/v3": pins.ETCD}
+PINNED_IN = {
+    "tools": PINNED_IN_TOOLS,
+    "kubernetes": PINNED_IN_KUBERNETES,
+    "jobset": {"sigs.k8s.io/jobset": pins.JOBSET},
+    "training-operator": {"github.com/kubeflow/training-operator": pins.TRAINING_OPERATOR},
+}
 
 
-@pytest.mark.parametrize(("module", "versions"), [("tools", PINNED_IN_TOOLS), ("kubernetes", PINNED_IN_KUBERNETES)])
+@pytest.mark.parametrize(("module", "versions"), PINNED_IN.items())
 def test_go_modules_require_the_pinned_versions(module: str, versions: dict[str, str]) -> None:
     required = (pins.go_module_folder(module) / "go.mod").read_text()
     for name, version in versions.items():

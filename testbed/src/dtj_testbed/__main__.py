@@ -42,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     status.set_defaults(run=_status)
     commands.add_parser("env", help='shell exports, for eval "$(…)"').set_defaults(run=_env)
     build = commands.add_parser("build", help="build without starting anything")
-    build.add_argument("--level", choices=("api", "kwok", "kind"), default="kind")
+    build.add_argument("--level", choices=("api", "kwok", "peers", "kind"), default="kind")
     build.add_argument("--images", action="store_true", help="also build the product's images")
     build.set_defaults(run=_build)
     push = commands.add_parser("images", help="build and push images of the product")

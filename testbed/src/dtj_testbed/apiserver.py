@@ -23,6 +23,7 @@ GARBAGE_COLLECTION = (
     "namespace-controller",
     "serviceaccount-controller",
 )
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _START_ATTEMPTS = 3  # a free port can be taken between our looking and the server's binding
 
 
@@ -35,11 +36,20 @@ class ApiServer:
     Args:
         garbage_collection: also run kube-controller-manager with the controllers that clean up.
         api_arguments: more flags for kube-apiserver, such as `--max-requests-inflight=10`.
+        crds: CustomResourceDefinitions that are there before the controllers start; the garbage collector takes half a
+            minute to notice later ones.
     """
 
-    def __init__(self, *, garbage_collection: bool = False, api_arguments: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        garbage_collection: bool = False,
+        api_arguments: Sequence[str] = (),
+        crds: Sequence[dict[str, Any]] = (),
+    ) -> None:
         self._controllers: Sequence[str] = GARBAGE_COLLECTION if garbage_collection else ()
-        self._api_arguments = list(api_arguments)
+        self._arguments: dict[str, Sequence[str]] = {"kube-apiserver": api_arguments}
+        self._crds = crds
         self._processes: ProcessGroup | None = None
         self._authority = Authority(Path())
         self.url = ""
@@ -125,6 +135,9 @@ class ApiServer:
         group.start("kube-apiserver", self._api_command(port, etcd_port))
         self.kubeconfig = self.user_kubeconfig("admin", ["system:masters"])
         group.wait_until("kube-apiserver", self._serves)
+        for crd in self._crds:
+            self.request("POST", _CRDS, crd)
+        group.wait_until("custom resources", lambda: all(map(self._established, self._crds)))
         if self._controllers:
             group.start("kube-controller-manager", self._controller_command(self._controllers))
         self._after_start()
@@ -152,7 +165,7 @@ class ApiServer:
             "--authorization-mode=RBAC",
             "--disable-admission-plugins=ServiceAccount",  # pods need no account made beforehand
             "--allow-privileged=true",
-            *self._api_arguments,
+            *self._more("kube-apiserver"),
         ]
 
     def _controller_command(self, controllers: Sequence[str]) -> list[str | Path]:
@@ -166,7 +179,15 @@ class ApiServer:
             f"--service-account-private-key-file={self._authority.folder / 'service-accounts.key'}",
             f"--root-ca-file={self._authority.certificate}",
             "--concurrent-gc-syncs=20",
+            *self._more("kube-controller-manager"),
         ]
+
+    def _more(self, program: str) -> Sequence[str]:
+        return self._arguments.get(program, ())
+
+    def _established(self, crd: dict[str, Any]) -> bool:
+        status = self.request("GET", f"{_CRDS}/{crd['metadata']['name']}").get("status", {})
+        return any(c["type"] == "Established" and c["status"] == "True" for c in status.get("conditions") or [])
 
     def _serves(self) -> bool:
         try:

@@ -29,6 +29,7 @@ class Binary:
 
 _CONTAINERD = "github.com/containerd/containerd/v2/cmd"
 _CNI = "github.com/containernetworking/plugins/plugins"
+_TRAINING_OPERATOR = "github.com/kubeflow/training-operator"
 _ALL = (
     Binary("etcd", "kubernetes", "go.etcd.io/etcd/server/v3"),
     Binary("kube-apiserver", "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
@@ -59,12 +60,15 @@ _ALL = (
     Binary("portmap", "tools", f"{_CNI}/meta/portmap"),
     Binary("coredns", "tools", "github.com/coredns/coredns"),
     Binary("local-path-provisioner", "localpath", "github.com/rancher/local-path-provisioner"),
+    Binary("jobset", "jobset", "sigs.k8s.io/jobset"),
+    Binary("training-operator", "training-operator", f"{_TRAINING_OPERATOR}/cmd/training-operator.v1"),
 )  # fmt: skip
 BINARIES: Mapping[str, Binary] = {binary.name: binary for binary in _ALL}
 
 # Compiled together, in this order: what the fastest level needs comes first.
 API = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 KWOK = ("kube-scheduler", "kwok")
+PEERS = (("jobset",), ("training-operator",))  # other training operators, for benchmarks; dependencies of their own
 CLIENTS = ("kind", "helm", "kubectl")
 NODE = (
     ("kube-scheduler", "kubelet", "kubeadm", "kube-proxy", "minicni", "pause"),
@@ -95,7 +99,7 @@ def need(name: str) -> Path:
         return found
     raise TestbedError(
         f"{name} is not built yet: run `PYTHONPATH=testbed/src python3 -m dtj_testbed build --level api` "
-        "(or kwok, or kind)"
+        "(or kwok, peers, kind)"
     )
 
 
@@ -166,9 +170,9 @@ def go_version() -> str:
         return "none"
 
 
-def source_folder(go_module: str) -> Path:
-    """The unpacked sources of a module that `tools` pins; some carry files we need besides programs."""
-    folder, environment = pins.go_module_folder("tools"), go_environment()
+def source_folder(go_module: str, pinned_by: str = "tools") -> Path:
+    """The unpacked sources of a module that one of ours pins; some carry files we need besides programs."""
+    folder, environment = pins.go_module_folder(pinned_by), go_environment()
     shell.output(["go", "mod", "download", go_module], env=environment, cwd=folder)
     where = ["go", "list", "-m", "-f", "{{.Dir}}", go_module]
     return Path(shell.output(where, env=environment, cwd=folder))

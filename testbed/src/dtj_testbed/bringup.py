@@ -19,14 +19,15 @@ _SCARCE = 30.0  # below this, Go's compile cache (6 GB) is given up once everyth
 
 API_BATCHES: Sequence[Sequence[str]] = (binaries.API,)
 KWOK_BATCHES: Sequence[Sequence[str]] = (*API_BATCHES, binaries.KWOK)
+_BATCHES = {"api": API_BATCHES, "kwok": KWOK_BATCHES, "peers": (*KWOK_BATCHES, *binaries.PEERS)}
 NODE_BATCHES: Sequence[Sequence[str]] = (
     *API_BATCHES, binaries.CLIENTS, *binaries.NODE, ("registry",),
 )  # fmt: skip
 
 
 def build_without_containers(level: str) -> None:
-    """Programs of the levels `api` and `kwok`; needs no engine, but takes published images if one answers."""
-    batches = _absent(API_BATCHES if level == "api" else KWOK_BATCHES)
+    """Programs of the levels without containers; needs no engine, but takes published images if one answers."""
+    batches = _absent(_BATCHES[level])
     if not batches:
         return
     prerequisites.check(compiles=True, brings_engine=False, gigabytes=_SPACE_API)
@@ -34,7 +35,7 @@ def build_without_containers(level: str) -> None:
     with Progress([[binaries.step_name(batch) for batch in batches]]) as progress:
         for batch in batches:
             binaries.get(batch, progress, None if engine is None or engine.private else engine)
-    if level == "kwok":
+    if level != "api":
         binaries.source_folder("sigs.k8s.io/kwok")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dtj_testbed import binaries
@@ -14,13 +14,24 @@ class KwokCluster(ApiServer):
 
     Args:
         nodes: how many pretended nodes there are at the start; `add_node` makes more.
-        api_arguments: more flags for kube-apiserver.
+        arguments: more flags by program, such as {"kube-scheduler": ["--kube-api-qps=500"]}.
+        crds: CustomResourceDefinitions that are there before the controllers start.
+        jobs_complete: pods of a batch/v1 Job succeed as soon as they run, as kwok has it by itself.
     """
 
-    def __init__(self, nodes: int = 3, *, api_arguments: Sequence[str] = ()) -> None:
-        super().__init__(api_arguments=api_arguments)
+    def __init__(
+        self,
+        nodes: int = 3,
+        *,
+        arguments: Mapping[str, Sequence[str]] | None = None,
+        crds: Sequence[dict[str, Any]] = (),
+        jobs_complete: bool = True,
+    ) -> None:
+        super().__init__(crds=crds)
         self._nodes = nodes
         self._controllers = ("*",)
+        self._arguments = dict(arguments or {})
+        self._jobs_complete = jobs_complete
 
     def add_node(self, name: str, *, cpu: str = "32", memory: str = "256Gi", pods: int = 110) -> None:
         capacity = {"cpu": cpu, "memory": memory, "pods": str(pods)}
@@ -30,14 +41,14 @@ class KwokCluster(ApiServer):
         self.processes.start(
             "kube-scheduler",
             [binaries.need("kube-scheduler"), f"--kubeconfig={self.kubeconfig}",
-             "--secure-port=0", "--leader-elect=false"],
+             "--secure-port=0", "--leader-elect=false", *self._more("kube-scheduler")],
         )  # fmt: skip
         stages = self.folder / "stages.yaml"
-        stages.write_text(_stages())
+        stages.write_text(_stages(() if self._jobs_complete else ("pod-complete",)))
         self.processes.start(
             "kwok",
             [binaries.need("kwok"), f"--kubeconfig={self.kubeconfig}", f"--config={stages}",
-             "--manage-all-nodes=true", "--node-lease-duration-seconds=40"],
+             "--manage-all-nodes=true", "--node-lease-duration-seconds=40", *self._more("kwok")],
         )  # fmt: skip
         for number in range(self._nodes):
             self.add_node(f"node-{number}")
@@ -48,11 +59,11 @@ class KwokCluster(ApiServer):
         return len(nodes) == self._nodes and all(map(_is_ready, nodes))
 
 
-def _stages() -> str:
+def _stages(without: Sequence[str]) -> str:
     """How pretended nodes and pods behave: kwok's own `fast` stages, out of its Go module."""
     stages = binaries.source_folder("sigs.k8s.io/kwok") / "kustomize" / "stage"
     wanted = ("node/fast/node-*", "node/heartbeat-with-lease/node-*", "pod/fast/pod-*")
-    files = [file for pattern in wanted for file in sorted(stages.glob(f"{pattern}.yaml"))]
+    files = [file for pattern in wanted for file in sorted(stages.glob(f"{pattern}.yaml")) if file.stem not in without]
     return "\n---\n".join(file.read_text() for file in files)
 
 

@@ -14,6 +14,8 @@ PAUSE_IMAGE_TAG = "3.10"
 KIND = "v0.33.0"
 HELM = "v4.3.1"
 KWOK = "v0.8.0"
+JOBSET = "v0.10.1"
+TRAINING_OPERATOR = "v1.9.3"
 DEBIAN_SUITE = "bookworm"  # its systemd 252 still runs on cgroup v1 hosts; trixie's does not
 
 NODE_IMAGE_PULLED = f"kindest/node:{KUBERNETES}"
@@ -21,7 +23,7 @@ REGISTRY_IMAGE_PULLED = "registry:3"
 PRODUCT_BASE_PULLED = "python:3.13-slim"
 
 PACKAGE_FOLDER = Path(__file__).parent
-GO_MODULES = ("kubernetes", "tools", "node", "localpath")
+GO_MODULES = ("kubernetes", "tools", "node", "localpath", "jobset", "training-operator")
 
 
 def go_module_folder(module: str) -> Path:

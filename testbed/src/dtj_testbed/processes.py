@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from dtj_testbed import shell
@@ -25,12 +25,12 @@ class ProcessGroup:
         )  # fmt: skip
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, name: str, command: Sequence[str | Path]) -> None:
-        """Start a process that logs to `<folder>/<name>.log`."""
+    def start(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> None:
+        """Start a process that logs to `<folder>/<name>.log`; it inherits our environment where it is given none."""
         with self.log(name).open("ab") as log:
             process = subprocess.Popen(
                 [str(word) for word in command],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment,
             )  # fmt: skip
         self._running[name] = process
         if self._reaper.stdin:
@@ -51,12 +51,23 @@ class ProcessGroup:
         """
         end = time.monotonic() + deadline
         while not ready():
-            for name, process in self._running.items():
-                if process.poll() is not None:
-                    raise TestbedError(f"{name} ended (exit code {process.returncode})\n{self.logs()}")
+            self.check()
             if time.monotonic() > end:
                 raise TestbedError(f"{what}: not ready after {deadline:.0f} s\n{self.logs()}")
             time.sleep(0.05)
+
+    def check(self) -> None:
+        """
+        Raises:
+            TestbedError: a process ended; with the ends of the logs.
+        """
+        for name, process in self._running.items():
+            if process.poll() is not None:
+                raise TestbedError(f"{name} ended (exit code {process.returncode})\n{self.logs()}")
+
+    def pids(self) -> dict[str, int]:
+        """Process ids of what was started, by name."""
+        return {name: process.pid for name, process in self._running.items()}
 
     def log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
