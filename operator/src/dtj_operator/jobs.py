@@ -1,6 +1,7 @@
 """Where jobs come from: kopf's watch of them, and a list of them once in a while."""
 
 import asyncio
+import itertools
 import logging
 
 import aiohttp
@@ -8,7 +9,7 @@ import kopf
 from dtj_api import names
 
 from dtj_operator import credentials, handlers
-from dtj_operator.cluster import Cluster
+from dtj_operator.cluster import Cluster, Object
 from dtj_operator.errors import ApiError, NotFound
 from dtj_operator.informer import Cache, JobWatch
 from dtj_operator.settings import Settings
@@ -17,6 +18,9 @@ from dtj_operator.tasks import until_one_ends
 from dtj_operator.workqueue import WorkQueue
 
 logger = logging.getLogger(__name__)
+
+# of the rounds in which jobs are listed, those in which all are looked at
+LOOK_AT_ALL = 10
 
 
 class _NoDiffs(kopf.DiffBaseStorage):
@@ -81,23 +85,34 @@ async def _watch(cache: Cache, told: JobWatch, queue: WorkQueue[JobKey], setting
 
 
 async def resync(cluster: Cluster, cache: Cache, told: JobWatch, queue: WorkQueue[JobKey], settings: Settings) -> None:
-    """Every job is listed and looked at once in a while: kopf does not tell what was deleted while its watch was down,
-    and a watch can fall silent."""
-    while True:
+    """Jobs are listed once in a while: kopf does not tell what was deleted while its watch was down, and a watch can
+    fall silent. All are looked at in every LOOK_AT_ALL-th of these rounds, should anything else have been missed."""
+    for number in itertools.count():
         try:
-            found = []
-            for scope in settings.scopes:
-                listed, version = await cluster.list_jobs(scope)
-                for key in cache.compare_jobs(scope, listed, version):
-                    if (raw := await cluster.get_job(*key)) is not None:
-                        cache.see_job(raw)
-                found += listed
-            told.compare(found)
+            news = await _compare(cluster, cache, told, settings)
         except ApiError as error:
             logger.warning("cannot list the jobs: %s", error)
-        for key in cache.jobs():
+            news = set()
+        for key in cache.jobs() if number % LOOK_AT_ALL == 0 else news:
             queue.add(key)
         await asyncio.sleep(settings.resync_seconds)
+
+
+async def _compare(cluster: Cluster, cache: Cache, told: JobWatch, settings: Settings) -> set[JobKey]:
+    """Bring the cache up to what lists show; the jobs for which that is news."""
+    found: list[Object] = []
+    news: set[JobKey] = set()
+    for scope in settings.scopes:
+        listed, version = await cluster.list_jobs(scope)
+        gone, changed = cache.compare_jobs(scope, listed, version)
+        for key in changed:
+            raw = await cluster.get_job(*key)
+            if raw is not None:
+                cache.see_job(raw)
+        news |= gone | changed
+        found += listed
+    told.compare(found)
+    return news
 
 
 async def wait_for_the_crd(cluster: Cluster, settings: Settings) -> None:

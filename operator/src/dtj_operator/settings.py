@@ -45,7 +45,7 @@ class Settings:
         identity: of its pod, a part of the name under which it holds it.
         progress_seconds: pause between two looks at a running job's progress.
         reconcilers: jobs worked on at the same time.
-        resync_seconds: pause between two looks at every job, should a watch have fallen silent.
+        resync_seconds: pause between two lists of all jobs, should a watch have fallen silent.
         settle_seconds: how long a failure that may be another's symptom waits for its cause.
         claim_seconds: pause between two looks for a claim of the user's that is not there.
     """

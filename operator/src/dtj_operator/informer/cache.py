@@ -74,21 +74,20 @@ class Cache:
         self._jobs.pop(key, None)
         self._confirmed.pop(key, None)
 
-    def compare_jobs(self, namespace: str | None, listed: Iterable[Object], version: str) -> set[JobKey]:
-        """Forget the jobs of a namespace, or of all, that are not in a list (of metadata) of that version.
+    def compare_jobs(
+        self, namespace: str | None, listed: Iterable[Object], version: str
+    ) -> tuple[set[JobKey], set[JobKey]]:
+        """Compare with a list (of metadata) of a namespace's jobs, or of all, as they were at `version`.
 
         Returns:
-            those of which the list knows a later version.
+            those that are not in it, which are forgotten, and those of which it knows a later version.
         """
         current = {_key(raw): _version(raw) for raw in listed}
-        for key, known in list(self._jobs.items()):
-            if namespace in (None, key.namespace) and key not in current and _version(known) <= int(version):
-                self.forget_job(key)
-        return {
-            key
-            for key, its_version in current.items()
-            if (known_job := self._jobs.get(key)) is None or _version(known_job) < its_version
-        }
+        known = {key: _version(raw) for key, raw in self._jobs.items() if namespace in (None, key.namespace)}
+        gone = {key for key, seen in known.items() if key not in current and seen <= int(version)}
+        for key in gone:
+            self.forget_job(key)
+        return gone, {key for key, now in current.items() if known.get(key, -1) < now}
 
     # children
 
