@@ -4,7 +4,6 @@ import asyncio
 import itertools
 import logging
 
-import aiohttp
 import kopf
 from dtj_api import names
 
@@ -59,8 +58,8 @@ async def watch(cache: Cache, told: JobWatch, queue: WorkQueue[JobKey], settings
         try:
             await _watch(cache, told, queue, settings)
             return
-        except (aiohttp.ClientError, OSError) as error:
-            # kopf does not ask again where its discovery of the API is broken off
+        except Exception as error:  # noqa: BLE001  kopf's have no base in common; /healthz tells a watch that stays stale
+            # kopf ends where its discovery of the API is broken off, or calls fail too often in a row
             logger.warning("the watch of jobs begins anew: %s", str(error) or type(error).__name__)
             await asyncio.sleep(1)
 
