@@ -78,7 +78,10 @@ def test_a_list_of_namespaces_leaves_little_that_is_cluster_wide() -> None:
         },
     ]
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    assert [role["metadata"]["namespace"] for role in of_kind(documents, "Role")] == ["a", "b"]
+    *roles, lease = of_kind(documents, "Role")
+    assert [role["metadata"]["namespace"] for role in roles] == ["a", "b"]
+    assert lease["metadata"]["namespace"] == "dtj-system"
+    assert {group for rule in lease["rules"] for group in rule["apiGroups"]} == {"coordination.k8s.io"}
     assert environment(documents)["DTJ_NAMESPACES"] == "a,b"
     [configuration] = of_kind(documents, "ValidatingWebhookConfiguration")
     assert configuration["webhooks"][0]["namespaceSelector"] == {

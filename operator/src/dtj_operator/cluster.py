@@ -136,7 +136,10 @@ class Cluster:
             left = await self._call("DELETE", f"{_collection(kind, namespace)}/{quote(name, safe='')}", body=body)
         except NotFound:
             return None
-        return {**left, "kind": kind} if (left.get("metadata") or {}).get("deletionTimestamp") else None
+        metadata = left.get("metadata") or {}
+        # what went with this very call comes back too, as it was, but has no version any more
+        ending = metadata.get("deletionTimestamp") and metadata.get("resourceVersion")
+        return {**left, "kind": kind} if ending else None
 
     async def get_node(self, name: str) -> Object | None:
         try:
