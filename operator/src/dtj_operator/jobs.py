@@ -48,7 +48,8 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.networking.error_backoffs = (1, 2, 3, 5)
     settings.queueing.exit_timeout = 0.2
     settings.persistence.diffbase_storage = _NoDiffs()
-    settings.process.ultimate_exiting_timeout = 5
+    # else it kills the process so long after any of its tasks ended, also where it is begun anew
+    settings.process.ultimate_exiting_timeout = None
     return settings
 
 

@@ -183,10 +183,11 @@ def stops_or_goes_on(api: Api, job: str) -> str:
         found = api.job(job)
         if found.get("status", {}).get("observedGeneration") != found["metadata"]["generation"]:
             return None
-        if api.condition(job, "Created")["status"] == "True":
+        conditions = {c["type"]: c for c in found["status"]["conditions"]}
+        suspended = conditions.get("Suspended", {"status": "False", "reason": ""})
+        if conditions["Created"]["status"] == "True" and suspended["reason"] != "Suspending":
             return f"{len(api.pods(job))} pods"
-        suspended = [c for c in found["status"]["conditions"] if (c["type"], c["status"]) == ("Suspended", "True")]
-        return "suspended, no pod" if suspended and not api.pods(job) else None
+        return "suspended, no pod" if suspended["status"] == "True" and not api.pods(job) else None
 
     return eventually(look)
 
