@@ -95,8 +95,8 @@ class Refused(Disturbance):
 
 
 class Refusals(Disturbance):
-    """Answers calls at random as an overloaded or failing API server does, and breaks connections; a write may have
-    been carried out all the same.
+    """Answers calls about objects at random as an overloaded or failing API server does, and breaks connections; a
+    write may have been carried out all the same. For other calls see BrokenStart.
 
     Args:
         most: of them in one life, so that it ends.
@@ -121,7 +121,7 @@ class Refusals(Disturbance):
         what = identity(call)
         if now < self._not_before.pop(what, 0.0) and call.writes:
             self.problems.append(f"{what} came again before Retry-After")
-        if not self._strikes():
+        if not self._strikes(call):
             return None
         kind = self._random.choice((*self.NOT_CARRIED_OUT, *(("409",) if call.writes else ())))
         self.notes.append(f"{kind} to {call.label}")
@@ -133,7 +133,7 @@ class Refusals(Disturbance):
         return _failure(kind)
 
     async def after(self, proxy: Proxy, call: Call, answer: Answer) -> Answer:
-        if not self._strikes():
+        if not self._strikes(call):
             return answer
         kind = self._random.choice(self.CARRIED_OUT)
         self.notes.append(f"{kind} to {call.label}, carried out")
@@ -141,8 +141,8 @@ class Refusals(Disturbance):
             raise Cut
         return replace(answer, cut=True) if kind == "half" else _failure(kind)
 
-    def _strikes(self) -> bool:
-        strikes = self.done < self._most and self._random.random() < self._share
+    def _strikes(self, call: Call) -> bool:
+        strikes = bool(call.resource) and self.done < self._most and self._random.random() < self._share
         self.done += strikes
         return strikes
 
@@ -159,6 +159,25 @@ def _failure(kind: str) -> Answer:
         "504": ("Timeout", "Timeout: request did not complete within the allotted timeout"),
     }
     return refusal(int(kind), *reasons[kind])
+
+
+class BrokenStart(Disturbance):
+    """The first answers about what the API server serves break off half way; there is one at each operator's start.
+
+    Args:
+        most: of them in one life.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    async def after(self, proxy: Proxy, call: Call, answer: Answer) -> Answer:
+        if call.resource or self.done == self._most:
+            return answer
+        self.done += 1
+        self.notes.append(f"{call.path} broken off")
+        return replace(answer, cut=True)
 
 
 class Expiry(Disturbance):
@@ -224,21 +243,27 @@ class Outage(Disturbance):
         self._back.set()
 
     async def stream(self, proxy: Proxy, call: Call, events: AsyncIterator[Object]) -> AsyncIterator[Object]:
-        away = asyncio.ensure_future(self._away.wait())
+        away = asyncio.create_task(self._away.wait())
+        coming: asyncio.Task[Object | None] = asyncio.create_task(_next(events))
         try:
             while True:
-                coming = asyncio.ensure_future(anext(events))
                 await asyncio.wait({away, coming}, return_when=asyncio.FIRST_COMPLETED)
                 if away.done():
-                    coming.cancel()
                     if self._mute:
                         await self._back.wait()
                     raise Cut
-                yield coming.result()
-        except StopAsyncIteration:
-            return
+                event = coming.result()
+                if event is None:
+                    return
+                yield event
+                coming = asyncio.create_task(_next(events))
         finally:
             away.cancel()
+            coming.cancel()
+
+
+async def _next(events: AsyncIterator[Object]) -> Object | None:
+    return await anext(events, None)
 
 
 def version_of(answer: Answer) -> int:

@@ -3,6 +3,7 @@ nothing: disturbances decide what goes through, and how."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -241,8 +242,10 @@ def _application(serve: Any) -> web.Application:
 
 
 async def _events(answer: aiohttp.ClientResponse) -> AsyncIterator[Object]:
-    async for line in lines(answer):
-        yield json.loads(line)
+    """Until the API server ends them, in whatever way."""
+    with suppress(aiohttp.ClientError):
+        async for line in lines(answer):
+            yield json.loads(line)
 
 
 async def _send(request: web.Request, answer: Answer) -> web.StreamResponse:

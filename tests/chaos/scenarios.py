@@ -5,7 +5,7 @@ import random
 import zlib
 from collections.abc import Callable, Iterable
 
-from tests.chaos.faults import Expiry, Kill, Outage, Refusals, Refused
+from tests.chaos.faults import BrokenStart, Expiry, Kill, Outage, Refusals, Refused
 from tests.chaos.proxy import Call, Disturbance
 from tests.chaos.streams import TROUBLES, Lag, Watches
 from tests.chaos.trial import Calm, Scenarios
@@ -69,6 +69,11 @@ def expired_lists(calm: Calm, seeds: Iterable[int]) -> Scenarios:
     return {f"seed {seed}, killed at {at}": [Expiry(seed), Kill([at])] for seed, at in _moments(calm, seeds, 6).items()}
 
 
+def broken_starts(calm: Calm, seeds: Iterable[int]) -> Scenarios:
+    """In a life that is long enough for the consequences."""
+    return {f"seed {seed}": [BrokenStart(1 + seed % 4), Watches(seed, "delayed")] for seed in seeds}
+
+
 def outages(calm: Calm, seeds: Iterable[int]) -> Scenarios:
     """Every other one mute."""
     return {
@@ -118,6 +123,7 @@ FAMILIES: dict[Family, tuple[int, int]] = {
     outages: (1, 4),
     mixtures: (1, 14),
     refusals: (1, 12),
+    broken_starts: (0, 4),
     lags: (1, 10),
     old_reads: (1, 10),
     expired_lists: (1, 4),

@@ -10,8 +10,6 @@ from dataclasses import replace
 from typing import Literal
 from urllib.parse import quote
 
-import aiohttp
-
 from tests.api.harness import Object
 from tests.chaos.faults import version_of
 from tests.chaos.proxy import Answer, Call, Cut, Disturbance, Proxy
@@ -163,9 +161,8 @@ async def _arrivals(events: AsyncIterator[Object], pulse: float | None = None) -
     queue: asyncio.Queue[tuple[float, Object] | None] = asyncio.Queue()
 
     async def pump() -> None:
-        with suppress(aiohttp.ClientError):
-            async for event in events:
-                queue.put_nowait((clock(), event))
+        async for event in events:
+            queue.put_nowait((clock(), event))
         queue.put_nowait(None)
 
     task = asyncio.create_task(pump())
@@ -191,7 +188,7 @@ class Lag(Disturbance):
             only what is read from version "0" may be old, and watches are late. Else every read is old.
     """
 
-    def __init__(self, at: int, since: int, seconds: float = 4.0, *, consistent: bool = True) -> None:
+    def __init__(self, at: int, since: int, seconds: float = 6.0, *, consistent: bool = True) -> None:
         super().__init__()
         self._at = at
         self._since = since
@@ -208,6 +205,10 @@ class Lag(Disturbance):
     def _may_be_old(self, call: Call) -> bool:
         asked = call.query.get("resourceVersion", "")
         return self._lags() and NAMESPACED in call.path and (not self._consistent or asked == "0")
+
+    def came_too_late(self, proxy: Proxy) -> bool:
+        """Where the operator's own writes tell it all before any watch does, nothing comes late."""
+        return self._consistent and self._killed
 
     async def before(self, proxy: Proxy, call: Call) -> Answer | None:
         if self._killed and not self._until:

@@ -142,6 +142,27 @@ async def test_refused_and_broken_off_whether_carried_out_or_not() -> None:
     assert seen == {(200, True), (409, False), (429, False), *either}
 
 
+async def test_who_comes_again_before_retry_after_is_told() -> None:
+    impatient = Refusals(1, most=200, share=0.7)
+    async with before(MadeUp(), impatient) as client:
+        while await client.status() != 429:
+            pass
+        assert impatient.problems == []
+        await client.status()
+    assert impatient.problems == ["create pods  came again before Retry-After"]
+
+
+@pytest.mark.parametrize(("longest", "told"), [(0.0, 1), (60.0, 0)])
+async def test_who_comes_late_after_an_outage_is_told(
+    longest: float, told: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.chaos.faults.LATE_SECONDS", longest)
+    async with before(MadeUp(), outage := Outage(1, 0.1)) as client:
+        while await client.status() == "broken":
+            pass
+    assert len(outage.problems) == told
+
+
 async def test_refusals_end() -> None:
     server = MadeUp()
     async with before(server, Refusals(1, most=5, share=1.0)) as client:
