@@ -8,7 +8,14 @@ from tests.e2e.jobs import example, script_job
 from tests.e2e.namespace import Namespace
 
 FIRST_ATTEMPT_INTERRUPTED = "import os, sys; sys.exit(130 if os.environ['DTJ_ATTEMPT'] == '0' else 0)"
-TOO_MUCH_MEMORY = "filled = b'x' * (300 << 20)"
+# What the kernel kills for want of memory and the end of the container are told to the node on two ways: of a container
+# that ends at once, the one may be heard of too late.
+TOO_MUCH_MEMORY = """
+import subprocess, sys, time
+greedy = subprocess.run([sys.executable, "-c", "filled = b'x' * (300 << 20)"])
+time.sleep(2)
+sys.exit(128 - greedy.returncode)
+"""
 SLEEP = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(0)); signal.pause()"
 CHIEF_ENDS = f"import os\nif os.environ['RANK'] != '0':\n    {SLEEP}"
 
