@@ -123,7 +123,7 @@ FAMILIES: dict[Family, tuple[int, int]] = {
     outages: (1, 4),
     mixtures: (1, 14),
     refusals: (1, 12),
-    broken_starts: (0, 4),
+    broken_starts: (1, 4),
     lags: (1, 10),
     old_reads: (1, 10),
     expired_lists: (1, 4),
