@@ -3,16 +3,12 @@
 import json
 import os
 import urllib.error
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from dtj_api import names
-from dtj_testbed import ApiServer
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tests.api.conftest import environment
 from tests.api.fields.connection import SteadyApi
 from tests.api.fields.generate import specs
 from tests.api.harness import Api, Operator, eventually, run_all, script
@@ -46,18 +42,7 @@ def steady(api: Api) -> Api:
     return SteadyApi(api.url, api.context, api.namespace)
 
 
-@pytest.fixture
-def operator(steady: Api, operator_kubeconfig: Path, tmp_path: Path) -> Iterator[Operator]:
-    operator = Operator(environment(operator_kubeconfig, steady.namespace), tmp_path / "operator.log")
-    operator.start()
-    yield operator
-    operator.kill()
-    print(operator.log.read_text()[-8000:])
-
-
-def test_random_manifests_are_answered_and_leave_nothing_behind(
-    steady: Api, operator: Operator, server: ApiServer
-) -> None:
+def test_random_manifests_are_answered_and_leave_nothing_behind(steady: Api, operator: Operator) -> None:
     made = random_specs(MANIFESTS)
     refused = [told for n, spec in enumerate(made) if (told := refusal(steady, "POST", f"m-{n}", spec))]
     assert all(told["code"] in (400, 422) for told in refused), refused
