@@ -100,6 +100,7 @@ def environment(kubeconfig: Path, namespace: str) -> dict[str, str]:
         "DTJ_PROGRESS_SECONDS": "0.5",
         "DTJ_CLAIM_SECONDS": "0.5",
         "DTJ_SETTLE_SECONDS": "1.5",
+        "DTJ_QUIET_SECONDS": "0.1",
     }
 
 

@@ -24,6 +24,8 @@ class Kill(Disturbance):
         answered: it learns so, and lives until its next call; else it dies waiting for the answer.
     """
 
+    counts_writes = True
+
     def __init__(self, at: Collection[int], *, answered: bool = False) -> None:
         super().__init__()
         self._left = set(at)
@@ -67,6 +69,7 @@ class Refused(Disturbance):
         carried_out: all the same.
     """
 
+    counts_writes = True
     hinders_writes = True
 
     def __init__(self, kind: str, chosen: Callable[[Call], bool], *, carried_out: bool = False) -> None:
@@ -208,6 +211,7 @@ class Outage(Disturbance):
         mute: connections stay open and nothing comes; else they break, and new ones are refused.
     """
 
+    counts_writes = True
     hinders_writes = True
 
     def __init__(self, at: int, seconds: float, *, mute: bool = False) -> None:

@@ -30,6 +30,8 @@ WORKERS = 2
 ROUNDS = int(os.environ.get("DTJ_CHAOS_ROUNDS", "1"))
 SPEC = script(WORKERS, restart={"backoffSeconds": 0}, checkpoint={"size": "1Gi"})
 SETTLE_SECONDS = "0.5"
+# All that is to be told is told at once, so that no two lives differ in their writes; else as in the product.
+AT_ONCE, IN_TIME = "0.000001", "15"
 # Longer than any life: an operator that needs it has missed something.
 NO_RESYNC, RESYNC = "1000", "2"
 STEP_SECONDS = 60.0
@@ -72,7 +74,12 @@ class Stage:
         async with Proxy(self.server.url, self._operator, disturbances) as proxy:
             kubeconfig = proxy.write_kubeconfig(self.folder / f"{namespace}.kubeconfig")
             resync = RESYNC if any(d.only_resync_helps for d in disturbances) else NO_RESYNC
-            pauses = {"DTJ_SETTLE_SECONDS": SETTLE_SECONDS, "DTJ_RESYNC_SECONDS": resync}
+            quiet = AT_ONCE if all(d.counts_writes for d in disturbances) else IN_TIME
+            pauses = {
+                "DTJ_SETTLE_SECONDS": SETTLE_SECONDS,
+                "DTJ_RESYNC_SECONDS": resync,
+                "DTJ_QUIET_SECONDS": quiet,
+            }
             operator = Operator(environment(kubeconfig, namespace) | pauses, self.folder / f"{namespace}.log")
             life = Life(api, self.recorder.histories[namespace], operator, proxy)
             await life.live()

@@ -104,6 +104,7 @@ class Disturbance:
         done: how often it has disturbed.
         notes: what was done, for whoever looks into a failure.
         problems: what the operator did wrong that only who stands between can see.
+        counts_writes: it strikes at certain writes of the undisturbed life, so this one must have the same.
         hinders_writes: some that were carried out are not followed by what should follow.
         only_resync_helps: a watch says nothing and does not end.
         patience: seconds that a step of the life may take longer for it.
@@ -111,6 +112,7 @@ class Disturbance:
     """
 
     done = 0
+    counts_writes = False
     hinders_writes = False
     only_resync_helps = False
     patience = 0.0

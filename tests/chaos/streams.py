@@ -188,6 +188,8 @@ class Lag(Disturbance):
             only what is read from version "0" may be old, and watches are late. Else every read is old.
     """
 
+    counts_writes = True
+
     def __init__(self, at: int, since: int, seconds: float = 6.0, *, consistent: bool = True) -> None:
         super().__init__()
         self._at = at

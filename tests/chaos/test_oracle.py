@@ -187,5 +187,11 @@ def test_what_differs_from_the_undisturbed_life(changes: Changes, problem: str) 
     assert any(problem in told for told in differences(record(changes), record(GOOD)))
 
 
+def test_that_a_gang_was_created_need_not_be_told() -> None:
+    told = record(after(2, event("GangCreated")))
+    assert differences(record(GOOD), told) == []
+    assert differences(told, record(GOOD)) == ["event GangCreated told 1 times too often"]
+
+
 def test_an_event_may_be_lost_where_a_write_was_hindered() -> None:
     assert differences(record(without(3)), record(GOOD), events_lost=1) == []

@@ -15,6 +15,7 @@ from dtj_operator.informer import Cache
 from dtj_operator.policy.decision import Decision
 from dtj_operator.policy.refusal import Refusal, refused
 from dtj_operator.policy.setup import blocked
+from dtj_operator.rehearsal import Rehearsals
 from dtj_operator.snapshot import Blocker, Child, Job, blocker, observe
 
 T = TypeVar("T")
@@ -42,9 +43,10 @@ class _NotAccepted(Exception):
 class Actor:
     """Carries decisions out. What the API server answers is in the cache before the next look."""
 
-    def __init__(self, cluster: Cluster, cache: Cache) -> None:
+    def __init__(self, cluster: Cluster, cache: Cache, rehearsals: Rehearsals) -> None:
         self._cluster = cluster
         self._cache = cache
+        self._rehearsals = rehearsals
 
     async def carry_out(self, job: Job, decision: Decision) -> Decision:
         """Delete, rehearse, create. What earlier attempts left is deleted beside the creation, which does not wait.
@@ -96,7 +98,7 @@ class Actor:
         refusals = []
         for manifest in manifests:
             try:
-                await self._create(job, manifest, rehearse=True)
+                await self._asking(job, manifest, self._rehearsals.ask(job, manifest))
             except _NotAccepted as error:
                 refusals.append(error.refusal)
         return refusals
@@ -108,21 +110,29 @@ class Actor:
             except (_Taken, _NotAccepted) as error:
                 logger.warning("%s/%s: cannot make its %s again: %s", job.namespace, job.name, manifest["kind"], error)
 
-    async def _create(self, job: Job, manifest: Object, *, rehearse: bool = False) -> None:
-        kind = manifest["kind"]
+    async def _create(self, job: Job, manifest: Object) -> None:
+        made = await self._asking(job, manifest, self._cluster.create(manifest))
+        if made:
+            self._cache.see({**made, "kind": manifest["kind"]})
+
+    async def _asking(self, job: Job, manifest: Object, call: Awaitable[Object | None]) -> Object | None:
+        """What became of an object that is to be made or rehearsed: the one that is there, if there is one.
+
+        Raises:
+            _Taken, _NotAccepted: it cannot be.
+        """
         try:
-            made = await self._cluster.create(manifest, rehearse=rehearse)
+            return await call
         except Refused as error:
+            self._rehearsals.doubt(job.namespace)
             raise _NotAccepted(Refusal.of(manifest, error)) from error
         except AlreadyExists:
             metadata = manifest["metadata"]
-            existing = await self._cluster.find(kind, metadata["namespace"], metadata["name"])
+            existing = await self._cluster.find(manifest["kind"], metadata["namespace"], metadata["name"])
             in_the_way = blocker(observe(existing), job) if existing else None
             if in_the_way is not None:
                 raise _Taken(in_the_way) from None
-            made = existing or {}
-        if made and not rehearse:
-            self._cache.see({**made, "kind": kind})
+            return existing
 
 
 async def _side_by_side(call: Callable[[T], Awaitable[None]], things: Sequence[T]) -> None:

@@ -22,7 +22,9 @@ def of_transition(job: Job, new: JobStatus, now: datetime) -> Iterator[dict[str,
         told = old is not None and (old.status, old.reason) == (condition.status, condition.reason)
         # a second failure before the gang ran again is another one
         again = condition.type == "Restarting" and condition.status == "True" and new.attempt != job.status.attempt
-        if (again or not told) and _worth_telling(condition):
+        # that it runs says that it was created
+        implied = condition.reason == "GangCreated" and new.is_true("Running")
+        if (again or not told) and not implied and _worth_telling(condition):
             yield _event(job, condition, new.attempt, now)
 
 

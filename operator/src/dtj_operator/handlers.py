@@ -5,6 +5,7 @@ from typing import Any
 import kopf
 from dtj_api import names
 
+from dtj_operator.children import Object
 from dtj_operator.informer import Cache, JobWatch
 from dtj_operator.snapshot import JobKey
 from dtj_operator.workqueue import WorkQueue
@@ -15,8 +16,10 @@ def register(registry: kopf.OperatorRegistry, cache: Cache, watch: JobWatch, que
 
     @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)
     async def job_changed(event: kopf.RawEvent, **_: Any) -> None:
-        raw, ended = dict(event["object"]), event["type"] == "DELETED"
+        raw: Object = dict(event["object"])
+        ended = event["type"] == "DELETED"
         watch.hear(raw, ended=ended)
         key = cache.lose_job(raw) if ended else cache.see_job(raw)
         if key is not None:
-            queue.add(key)
+            # what has begun is not to wait behind a thousand new ones
+            queue.add(key, patient=(raw.get("status") or {}).get("attempt") is None)

@@ -93,8 +93,10 @@ async def resync(cluster: Cluster, cache: Cache, told: JobWatch, queue: WorkQueu
         except ApiError as error:
             logger.warning("cannot list the jobs: %s", error)
             news = set()
-        for key in cache.jobs() if number % LOOK_AT_ALL == 0 else news:
+        for key in news:
             queue.add(key)
+        for key in cache.jobs() if number % LOOK_AT_ALL == 0 else ():
+            queue.add(key, patient=True)
         await asyncio.sleep(settings.resync_seconds)
 
 

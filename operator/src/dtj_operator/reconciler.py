@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from dtj_api.progress import Progress
-from dtj_api.status import JobStatus
 
 from dtj_operator import events
 from dtj_operator.actions import Actor
@@ -20,7 +19,9 @@ from dtj_operator.cluster import Cluster, Object
 from dtj_operator.errors import ApiError, Conflict, NotFound
 from dtj_operator.informer import WATCHED_KINDS, Cache
 from dtj_operator.pods import Node, Pod, read_node
+from dtj_operator.policy.decision import Decision
 from dtj_operator.policy.lifecycle import decide, managed_elsewhere
+from dtj_operator.rehearsal import Rehearsals
 from dtj_operator.settings import Settings
 from dtj_operator.snapshot import (
     Job,
@@ -40,8 +41,8 @@ logger = logging.getLogger(__name__)
 
 # Of one gang's pods in doubt so many nodes are asked for at most: the first verdict ends them all.
 MOST_NODES = 32
-# How many workers are ready is told with whatever else is told, and else so often: a big gang starts one by one.
-COUNTS_SECONDS = 10.0
+# Small news wait so many times longer while jobs wait for their turn: the API server has other things to do then.
+QUIET_UNDER_LOAD = 6
 
 
 class Progresses(Protocol):
@@ -61,16 +62,20 @@ class Reconciler:
         cache: Cache,
         settings: Settings,
         progress: Progresses,
+        rehearsals: Rehearsals,
+        under_load: Callable[[], bool] = lambda: False,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._cluster = cluster
         self._cache = cache
-        self._actor = Actor(cluster, cache)
+        self._actor = Actor(cluster, cache, rehearsals)
         self._settings = settings
         self._progress = progress
         self._clock = clock
+        self._under_load = under_load
         self._doubted: set[JobKey] = set()
-        self._told: dict[JobKey, datetime] = {}
+        # when anything was last made for a job, or told of it
+        self._busy: dict[JobKey, datetime] = {}
 
     async def reconcile(self, key: JobKey) -> Requeue:
         # one moment for all: a restart is known by the time it was decided at
@@ -89,9 +94,11 @@ class Reconciler:
         if decision.acts and not await self._confirm(key, world.job):
             return NEVER
         decision = await self._actor.carry_out(world.job, decision)
+        if decision.create_pods:
+            self._busy[key] = self._clock()
         if decision.delete_job:
             return decision.next_look
-        return sooner(decision.next_look, await self._publish(key, world, report(world, decision, now), now))
+        return sooner(decision.next_look, await self._publish(key, world, decision, now))
 
     async def _observe(self, key: JobKey) -> World | None:
         """The job and all it owns, as last heard of."""
@@ -138,17 +145,17 @@ class Reconciler:
         found = await asyncio.gather(*(self._cluster.get_node(name) for name in names))
         return {name: read_node(name, raw) for name, raw in zip(names, found, strict=True)}
 
-    async def _publish(self, key: JobKey, world: World, status: JobStatus, now: datetime) -> Requeue:
+    async def _publish(self, key: JobKey, world: World, decision: Decision, now: datetime) -> Requeue:
         """One status patch, if anything changed; then the events of that change."""
-        job = world.job
+        job, status = world.job, report(world, decision, now)
         patch = merge_patch(job.raw_status, status)
-        if patch.keys() <= {"workers"} and (wait := self._until_counts(key, now)) > 0:
-            return Requeue(after=wait) if patch else NEVER
         if not patch:
             return NEVER
+        if (wait := self._may_wait(key, patch, decision, now)) > 0:
+            return Requeue(after=wait)
         if not await self._patch(key, job, patch):
             return NEVER
-        self._told[key] = now
+        self._busy[key] = now
         if status.phase != job.status.phase:
             logger.info("%s: %s", key, status.phase)
         for event in events.of_transition(job, status, now):
@@ -180,15 +187,18 @@ class Reconciler:
         self._cache.see_job(patched, confirmed=True)
         return True
 
-    def _until_counts(self, key: JobKey, now: datetime) -> float:
-        """Seconds for which a mere count of workers waits."""
-        told = self._told.get(key)
-        return COUNTS_SECONDS - (now - told).total_seconds() if told else 0.0
+    def _may_wait(self, key: JobKey, patch: Object, decision: Decision, now: datetime) -> float:
+        """Seconds for which this news may wait for other, to be told with it; 0 or less for what is told at once."""
+        busy = self._busy.get(key)
+        if busy is None or not (decision.unhurried or patch.keys() <= {"workers"}):
+            return 0.0
+        longest = self._settings.quiet_seconds * (QUIET_UNDER_LOAD if self._under_load() else 1)
+        return longest - (now - busy).total_seconds()
 
     def _forget(self, key: JobKey) -> None:
         self._progress.forget(key)
         self._cache.forget_job(key)
-        self._told.pop(key, None)
+        self._busy.pop(key, None)
 
 
 def _may_have_pod_monitor(job: Job) -> bool:

@@ -12,6 +12,7 @@ from dtj_operator.informer import WATCHED_KINDS, Cache, JobWatch, Reflector
 from dtj_operator.leader import Leadership
 from dtj_operator.progress import ProgressReader
 from dtj_operator.reconciler import Reconciler
+from dtj_operator.rehearsal import Rehearsals
 from dtj_operator.settings import Settings
 from dtj_operator.snapshot import JobKey
 from dtj_operator.tasks import until_one_ends
@@ -26,11 +27,12 @@ async def run(settings: Settings) -> None:
         kubernetes.aio.config.ConfigException: neither a service account nor a kubeconfig was found.
     """
     cluster = Cluster(await credentials.load())
-    work = _Work(cluster, settings)
+    rehearsals = Rehearsals(cluster)
+    work = _Work(cluster, settings, rehearsals)
     parts: list[Coroutine[Any, Any, None]] = [work.run()]
     if settings.webhook is not None:
         # every replica answers, whoever is at work
-        parts.append(webhook.serve(cluster, settings, settings.webhook))
+        parts.append(webhook.serve(cluster, rehearsals, settings, settings.webhook))
     listening = None
     try:
         if settings.health_port:
@@ -45,8 +47,8 @@ async def run(settings: Settings) -> None:
 class _Work:
     """What only one operator may do at a time."""
 
-    def __init__(self, cluster: Cluster, settings: Settings) -> None:
-        self._cluster, self._settings = cluster, settings
+    def __init__(self, cluster: Cluster, settings: Settings, rehearsals: Rehearsals) -> None:
+        self._cluster, self._settings, self._rehearsals = cluster, settings, rehearsals
         self._cache, self._told = Cache(), JobWatch()
         self._queue: WorkQueue[JobKey] = WorkQueue(tenant=lambda key: key.namespace)
         self._reflectors: list[Reflector] = []
@@ -81,7 +83,7 @@ class _Work:
     async def _lead(self, beside: Iterable[Coroutine[Any, Any, None]]) -> None:
         cluster, cache, queue, settings = self._cluster, self._cache, self._queue, self._settings
         progress = ProgressReader(queue.add, settings.progress_seconds)
-        reconciler = Reconciler(cluster, cache, settings, progress)
+        reconciler = Reconciler(cluster, cache, settings, progress, self._rehearsals, lambda: len(queue) > 0)
         self._reflectors += [
             Reflector(cluster, cache, kind, scope, queue.add) for kind in WATCHED_KINDS for scope in settings.scopes
         ]

@@ -47,6 +47,7 @@ class Settings:
         reconcilers: jobs worked on at the same time.
         resync_seconds: pause between two lists of all jobs, should a watch have fallen silent.
         settle_seconds: how long a failure that may be another's symptom waits for its cause.
+        quiet_seconds: how long small news (all pods are created, one more is ready) wait to be told with others.
         claim_seconds: pause between two looks for a claim of the user's that is not there.
     """
 
@@ -66,6 +67,7 @@ class Settings:
     reconcilers: int = 16
     resync_seconds: float = 60.0
     settle_seconds: float = 3.0
+    quiet_seconds: float = 15.0
     claim_seconds: float = 5.0
 
     @property
@@ -99,6 +101,7 @@ class Settings:
             reconcilers=_number(environ, "DTJ_RECONCILERS", int, cls.reconcilers),
             resync_seconds=_number(environ, "DTJ_RESYNC_SECONDS", float, cls.resync_seconds),
             settle_seconds=_number(environ, "DTJ_SETTLE_SECONDS", float, cls.settle_seconds),
+            quiet_seconds=_number(environ, "DTJ_QUIET_SECONDS", float, cls.quiet_seconds),
             claim_seconds=_number(environ, "DTJ_CLAIM_SECONDS", float, cls.claim_seconds),
         )
 

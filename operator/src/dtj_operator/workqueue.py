@@ -2,14 +2,15 @@
 
 A key waits at most once, is never worked on by two workers, and if added meanwhile is worked on once more afterwards
 (https://pkg.go.dev/k8s.io/client-go/util/workqueue). Unlike there, tenants take turns: whoever has a thousand keys
-waiting does not hold up one who has one.
+waiting does not hold up one who has one. And of a tenant's keys some are patient: what has begun, or has news, does not
+wait behind a thousand that are new.
 """
 
 import asyncio
 import heapq
 import itertools
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -19,6 +20,8 @@ from dtj_operator.errors import ApiError, Conflict, Unavailable
 Key = TypeVar("Key", bound=Hashable)
 logger = logging.getLogger(__name__)
 
+# So many keys go before a patient one while both wait. A job has about five looks from its creation until it runs.
+PATIENCE = 8
 FIRST_BACKOFF = 0.1
 LONGEST_BACKOFF = 60.0
 # An API server that is back should not find everybody asleep.
@@ -62,6 +65,31 @@ class Age:
     working: float
 
 
+class _Line(Generic[Key]):
+    """One tenant's keys that wait: first come, first served, but for the patient ones."""
+
+    def __init__(self) -> None:
+        self._keys: OrderedDict[Key, None] = OrderedDict()
+        self._patient: OrderedDict[Key, None] = OrderedDict()
+        self._passed_over = 0
+
+    def __len__(self) -> int:
+        return len(self._keys) + len(self._patient)
+
+    def append(self, key: Key, *, patient: bool) -> None:
+        (self._patient if patient else self._keys)[key] = None
+
+    def hurry(self, key: Key) -> None:
+        del self._patient[key]
+        self._keys[key] = None
+
+    def pop(self) -> Key:
+        passes = bool(self._keys and self._patient) and self._passed_over < PATIENCE
+        self._passed_over = self._passed_over + 1 if passes else 0
+        keys = self._keys if passes or not self._patient else self._patient
+        return keys.popitem(last=False)[0]
+
+
 class WorkQueue(Generic[Key]):
     """See the module. All methods but `get` return at once; use it from one event loop only.
 
@@ -73,11 +101,13 @@ class WorkQueue(Generic[Key]):
         self._clock = clock or asyncio.get_running_loop()
         self._tenant = tenant
         # the tenant whose turn it is comes first
-        self._queue: dict[Hashable, deque[Key]] = {}
+        self._queue: dict[Hashable, _Line[Key]] = {}
         # since when
         self._queued: dict[Key, float] = {}
         self._processing: dict[Key, float] = {}
         self._dirty: set[Key] = set()
+        # of those
+        self._patient: set[Key] = set()
         self._waiting: dict[Key, float] = {}
         self._heap: list[tuple[float, int, Key]] = []
         self._order = itertools.count()
@@ -92,13 +122,18 @@ class WorkQueue(Generic[Key]):
         # both are in the order of their times
         return Age(*(now - next(iter(since.values()), now) for since in (self._queued, self._processing)))
 
-    def add(self, key: Key) -> None:
-        """Have `key` worked on soon."""
-        if key in self._dirty:
-            return
-        self._dirty.add(key)
-        if key not in self._processing:
-            self._push(key)
+    def add(self, key: Key, *, patient: bool = False) -> None:
+        """Have `key` worked on soon; a `patient` one gives way to those that are not."""
+        if key not in self._dirty:
+            self._dirty.add(key)
+            if patient:
+                self._patient.add(key)
+            if key not in self._processing:
+                self._push(key)
+        elif not patient and key in self._patient:
+            self._patient.discard(key)
+            if key not in self._processing:
+                self._queue[self._tenant(key)].hurry(key)
 
     def add_after(self, key: Key, seconds: float) -> None:
         """Have `key` worked on in `seconds`; of several such wishes the earliest counts."""
@@ -131,11 +166,12 @@ class WorkQueue(Generic[Key]):
             waiter = asyncio.get_running_loop().create_future()
             self._wakeup.append(waiter)
             await waiter
-        tenant, keys = next(iter(self._queue.items()))
-        key = keys.popleft()
+        tenant, line = next(iter(self._queue.items()))
+        key = line.pop()
         del self._queue[tenant]
-        if keys:
-            self._queue[tenant] = keys
+        if len(line):
+            self._queue[tenant] = line
+        self._patient.discard(key)
         del self._queued[key]
         self._processing[key] = self._clock.time()
         self._dirty.discard(key)
@@ -148,7 +184,7 @@ class WorkQueue(Generic[Key]):
 
     def _push(self, key: Key) -> None:
         self._queued[key] = self._clock.time()
-        self._queue.setdefault(self._tenant(key), deque()).append(key)
+        self._queue.setdefault(self._tenant(key), _Line()).append(key, patient=key in self._patient)
         while self._wakeup:
             waiter = self._wakeup.popleft()
             if not waiter.done():

@@ -1,11 +1,13 @@
 """What tests of whole reconciles hold in their hands: an operator on a cluster in memory, and jobs for it."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from dtj_api.progress import Progress
 from dtj_operator.informer import Cache
 from dtj_operator.pods import Pod
 from dtj_operator.reconciler import Reconciler
+from dtj_operator.rehearsal import Rehearsals
 from dtj_operator.snapshot import JobKey
 from dtj_operator.workqueue import Requeue
 
@@ -39,8 +41,12 @@ class Operator:
 
     async def step(self, cache: Cache | None = None) -> Requeue:
         """One look, by default of one who has heard of everything."""
-        known = cache or self.cluster.as_watched()
-        return await Reconciler(self.cluster, known, SETTINGS, self.progress, self._tick).reconcile(KEY)
+        return await self.process(cache or self.cluster.as_watched()).reconcile(KEY)
+
+    def process(self, known: Cache, under_load: Callable[[], bool] = lambda: False) -> Reconciler:
+        """One that remembers what a process does, from look to look."""
+        rehearsals = Rehearsals(self.cluster)
+        return Reconciler(self.cluster, known, SETTINGS, self.progress, rehearsals, under_load, self._tick)
 
     def _tick(self) -> datetime:
         """No two looks at the clock see the same time."""

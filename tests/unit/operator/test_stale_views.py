@@ -3,9 +3,8 @@
 import pytest
 from dtj_operator.errors import Conflict
 
-from tests.unit.operator.builders import SETTINGS
 from tests.unit.operator.memory_cluster import MemoryCluster
-from tests.unit.operator.reconciling import AGAIN, GANG, KEY, NoProgress, Operator, Reconciler, pods, run_all
+from tests.unit.operator.reconciling import AGAIN, GANG, KEY, Operator, pods, run_all
 
 
 async def lived(*, until: str, spec: object = GANG) -> tuple[MemoryCluster, Operator]:
@@ -37,7 +36,7 @@ async def test_pods_are_not_made_for_a_job_that_has_ended_since() -> None:
     for name in pods(cluster):
         del cluster.objects["Pod", name]
     before = writes(cluster)
-    reconciler = Reconciler(cluster, old, SETTINGS, NoProgress(), operator._tick)
+    reconciler = operator.process(old)
     with pytest.raises(Conflict):
         await reconciler.reconcile(KEY)
     assert writes(cluster) == before

@@ -9,6 +9,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from dtj_api.fields import FieldError
 from dtj_operator.cluster import Object
 from dtj_operator.errors import ApiError, NotFound, Refused, Unavailable
+from dtj_operator.rehearsal import Rehearsals
 from dtj_operator.webhook import server
 from dtj_operator.webhook.check import check
 from dtj_operator.webhook.review import read
@@ -47,7 +48,7 @@ class Failing(MemoryCluster):
 async def faults(cluster: MemoryCluster, spec: Any, seconds: float = 5) -> list[str]:
     question = read(review("CREATE", job(spec)))
     assert question.job is not None
-    return [error.path for error in await check(cluster, SETTINGS, question.job, seconds)]
+    return [error.path for error in await check(cluster, Rehearsals(cluster), SETTINGS, question.job, seconds)]
 
 
 async def test_good_job_has_no_fault_and_nothing_is_made() -> None:
@@ -106,7 +107,8 @@ async def test_access_modes_of_the_claim_are_looked_at_and_its_absence_is_no_fau
 
 @pytest.fixture
 async def client() -> AsyncIterator[TestClient[Any, Any]]:
-    async with TestClient(TestServer(server.application(MemoryCluster(), SETTINGS))) as client:
+    cluster = MemoryCluster()
+    async with TestClient(TestServer(server.application(cluster, Rehearsals(cluster), SETTINGS))) as client:
         yield client
 
 

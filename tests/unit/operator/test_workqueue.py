@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from dtj_operator.errors import Unavailable
-from dtj_operator.workqueue import BACKOFF, NEVER, Requeue, WorkQueue, serve
+from dtj_operator.workqueue import BACKOFF, NEVER, PATIENCE, Requeue, WorkQueue, serve
 
 
 class FakeClock:
@@ -141,6 +141,42 @@ async def test_tenants_take_turns(clock: FakeClock) -> None:
         queue.add(key)
     assert len(queue) == 6
     assert [await queue.get() for _ in range(6)] == ["a1", "b1", "c1", "a2", "c2", "a3"]
+
+
+async def test_patient_keys_give_way_but_not_for_ever(queue: WorkQueue[str]) -> None:
+    for number in range(2):
+        queue.add(f"new-{number}", patient=True)
+    order = []
+    for number in range(2 * PATIENCE):
+        queue.add(f"begun-{number}")
+    while len(queue):
+        order.append((await queue.get()).partition("-")[0])
+    assert order == (["begun"] * PATIENCE + ["new"]) * 2
+
+
+async def test_a_patient_key_that_has_news_hurries(queue: WorkQueue[str]) -> None:
+    for key in ("a", "b"):
+        queue.add(key, patient=True)
+    queue.add("b")
+    queue.add("b", patient=True)
+    queue.add("c")
+    assert [await queue.get() for _ in range(3)] == ["b", "c", "a"]
+    # while it is worked on, too
+    queue.add("a", patient=True)
+    queue.add("a")
+    queue.add("d", patient=True)
+    queue.add("e")
+    queue.done("a")
+    assert [await queue.get() for _ in range(3)] == ["e", "a", "d"]
+    assert len(queue) == 0
+
+
+async def test_a_patient_key_comes_when_nobody_else_waits(queue: WorkQueue[str]) -> None:
+    queue.add("a", patient=True)
+    assert await queue.get() == "a"
+    queue.done("a")
+    assert len(queue) == 0
+    assert queue.age().waiting == 0
 
 
 async def test_pauses_of_an_outage_stay_short() -> None:

@@ -60,6 +60,7 @@ class Decision:
         remove: pods to delete. `discard`: other children to delete.
         hands_off: the job is somebody else's: nothing is written, not even its status.
         delete_job: its time after the end is over.
+        unhurried: nobody waits for what it tells: it is told with what comes next, if that comes soon.
         next_look: when to look again if nothing happens.
     """
 
@@ -77,6 +78,7 @@ class Decision:
     discard: tuple[Child, ...] = ()
     hands_off: bool = False
     delete_job: bool = False
+    unhurried: bool = False
     next_look: Requeue = NEVER
 
     @property

@@ -52,7 +52,8 @@ def _go_on(world: World, spec: JobSpec, now: datetime, settings: Settings) -> De
         return setup.accept(world, spec, settings)
     if world.job.status.is_true("Created"):
         return running.follow(world, spec, now, settings)
-    return setup.create(world, spec, now, settings)
+    still_creating = setup.create(world, spec, now, settings)
+    return still_creating or setup.created(world, spec, running.follow(world, spec, now, settings))
 
 
 def _go_on_without_spec(world: World, now: datetime, settings: Settings) -> Decision:

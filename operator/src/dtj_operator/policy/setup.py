@@ -1,5 +1,6 @@
 """From a job that is to run to a gang that exists: accept, rehearse, create. Pure."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from dtj_api.spec import JobSpec
@@ -43,8 +44,8 @@ def accept(world: World, spec: JobSpec, settings: Settings) -> Decision:
     )
 
 
-def create(world: World, spec: JobSpec, now: datetime, settings: Settings) -> Decision:
-    """Make what is missing of the attempt at hand. Only what the next look sees complete counts as created."""
+def create(world: World, spec: JobSpec, now: datetime, settings: Settings) -> Decision | None:
+    """Make what is missing of the attempt at hand. None where nothing is: it counts as created then, and not before."""
     stale, left_over = cleanup.stale_pods(world), cleanup.stale_children(world)
     wait = restart.until_due(world.job.status, spec.restart, now)
     if wait > 0:
@@ -63,21 +64,26 @@ def create(world: World, spec: JobSpec, now: datetime, settings: Settings) -> De
     missing = tuple(child for child in wanted if not world.has(child))
     left_over = (*left_over, *cleanup.unwanted(world, wanted))
     pods = tuple(children.pods(plan, (worker for worker in range(spec.workers) if worker not in world.pods)))
-    if missing or pods:
-        creating = Finding("Created", "False", "Creating", _creating(spec))
-        return Decision(
-            phase="Pending",
-            findings=(creating,),
-            create=missing,
-            create_pods=pods,
-            remove=stale,
-            discard=left_over,
-            next_look=NOW,
-        )
-    made = Finding(
-        "Created", "True", "GangCreated", f"service and {spec.workers} worker pods of attempt {plan.attempt} exist"
+    if not missing and not pods:
+        return None
+    return Decision(
+        phase="Pending",
+        findings=(Finding("Created", "False", "Creating", _creating(spec)),),
+        create=missing,
+        create_pods=pods,
+        remove=stale,
+        discard=left_over,
+        next_look=NOW,
     )
-    return Decision(phase="Pending", findings=(made, starting(world)), next_look=NOW)
+
+
+def created(world: World, spec: JobSpec, followed: Decision) -> Decision:
+    """Tell that the gang was created beside what follows from it. While it only starts, that can wait."""
+    made = Finding(
+        "Created", "True", "GangCreated", f"service and {spec.workers} worker pods of attempt {world.job.attempt} exist"
+    )
+    starts = any((finding.kind, finding.reason) == ("Running", "Starting") for finding in followed.findings)
+    return replace(followed, findings=(made, *followed.findings), unhurried=starts)
 
 
 def starting(world: World) -> Finding:

@@ -12,6 +12,7 @@ from dtj_operator.cluster import Cluster
 from dtj_operator.errors import AlreadyExists, ApiError, Refused
 from dtj_operator.policy.admission import examine_job
 from dtj_operator.policy.refusal import Refusal, together
+from dtj_operator.rehearsal import Rehearsals
 from dtj_operator.settings import Settings
 from dtj_operator.snapshot import Job, take, user_claim_name
 
@@ -23,7 +24,9 @@ logger = logging.getLogger(__name__)
 ANSWER_SECONDS = 7.0
 
 
-async def check(cluster: Cluster, settings: Settings, job: Job, seconds: float = ANSWER_SECONDS) -> list[FieldError]:
+async def check(
+    cluster: Cluster, rehearsals: Rehearsals, settings: Settings, job: Job, seconds: float = ANSWER_SECONDS
+) -> list[FieldError]:
     """Every fault of `job` that no waiting mends. An API server that does not answer in time is no fault of the job:
     the operator asks it again."""
     deadline = asyncio.get_running_loop().time() + seconds
@@ -31,13 +34,13 @@ async def check(cluster: Cluster, settings: Settings, job: Job, seconds: float =
     # one that is not there may come
     claim = await _ask(cluster.find("PersistentVolumeClaim", job.namespace, name), deadline) if name else None
     examined = examine_job(take(job, [], claim), settings)
-    answers = await asyncio.gather(*(_rehearse(cluster, manifest, deadline) for manifest in examined.rehearse))
+    answers = await asyncio.gather(*(_rehearse(rehearsals, job, manifest, deadline) for manifest in examined.rehearse))
     return together(examined.faults, [refusal for refusal in answers if refusal and not refusal.by_quota])
 
 
-async def _rehearse(cluster: Cluster, manifest: Object, deadline: float) -> Refusal | None:
+async def _rehearse(rehearsals: Rehearsals, job: Job, manifest: Object, deadline: float) -> Refusal | None:
     try:
-        await _ask(cluster.create(manifest, rehearse=True), deadline)
+        await _ask(rehearsals.ask(job, manifest), deadline)
     except Refused as error:
         return Refusal.of(manifest, error)
     return None

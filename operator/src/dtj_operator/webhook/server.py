@@ -7,6 +7,7 @@ import ssl
 from aiohttp import web
 
 from dtj_operator.cluster import Cluster
+from dtj_operator.rehearsal import Rehearsals
 from dtj_operator.settings import Settings, Webhook
 from dtj_operator.webhook.check import check
 from dtj_operator.webhook.review import answer, read
@@ -19,12 +20,12 @@ LARGEST_REVIEW = 16 * 2**20
 RETRY_SECONDS = 5.0
 
 
-async def serve(cluster: Cluster, settings: Settings, webhook: Webhook) -> None:
+async def serve(cluster: Cluster, rehearsals: Rehearsals, settings: Settings, webhook: Webhook) -> None:
     """Answer the API server for ever; look after the certificate meanwhile."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     source = _source(context, cluster, webhook)
-    runner = web.AppRunner(application(cluster, settings), access_log=None, shutdown_timeout=1.0)
+    runner = web.AppRunner(application(cluster, rehearsals, settings), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
         await web.TCPSite(runner, port=webhook.port, ssl_context=context).start()
@@ -36,7 +37,7 @@ async def serve(cluster: Cluster, settings: Settings, webhook: Webhook) -> None:
         await runner.cleanup()
 
 
-def application(cluster: Cluster, settings: Settings) -> web.Application:
+def application(cluster: Cluster, rehearsals: Rehearsals, settings: Settings) -> web.Application:
     """`/validate` for the API server, `/healthz` for the kubelet."""
 
     async def validate(request: web.Request) -> web.Response:
@@ -47,7 +48,7 @@ def application(cluster: Cluster, settings: Settings) -> web.Application:
         if question.job is None:
             return web.json_response(answer(question, ()))
         try:
-            faults = await check(cluster, settings, question.job)
+            faults = await check(cluster, rehearsals, settings, question.job)
         except Exception:
             logger.exception("%s/%s: cannot be checked, so it is let in", question.job.namespace, question.job.name)
             return web.json_response(answer(question, ()))
