@@ -57,11 +57,13 @@ class Actor:
         if decision.delete_job:
             await self._cluster.delete(names.KIND, job.namespace, job.name, job.uid)
             return decision
-        removing = asyncio.create_task(self._remove(job, decision))
-        try:
-            return await self._make(job, decision)
-        finally:
-            await removing
+        made: list[Decision] = []
+
+        async def make() -> None:
+            made.append(await self._make(job, decision))
+
+        await _together([make(), self._remove(job, decision)])
+        return made[0]
 
     async def _remove(self, job: Job, decision: Decision) -> None:
         pods = _side_by_side(lambda pod: self._delete("Pod", job, pod.name, pod.uid), decision.remove)
@@ -161,7 +163,11 @@ async def _side_by_side(call: Callable[[T], Awaitable[None]], things: Sequence[T
 
 
 async def _together(calls: Iterable[Awaitable[None]]) -> None:
+    """
+    Raises:
+        Exception: the first failure, but that of the API server that asks for the longest pause.
+    """
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException):
-            raise outcome
+    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    if failures:
+        raise max(failures, key=lambda failure: getattr(failure, "retry_after", None) or 0.0)

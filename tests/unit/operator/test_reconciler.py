@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 from dtj_api import names
 from dtj_api.progress import Progress
-from dtj_operator.errors import Refused
+from dtj_operator.cluster import Object
+from dtj_operator.errors import Refused, Unavailable
 from dtj_operator.workqueue import Requeue
 
 from tests.unit.operator.builders import TRAINING
@@ -263,3 +264,38 @@ async def test_nodes_are_asked_for_only_when_a_pod_on_them_is_in_doubt() -> None
     await operator.step()
     assert set(cluster.nodes_asked_for) == {"n1"}
     assert cluster.status("gpt")["lastFailure"]["reason"] == "NodeLost"
+
+
+class Overloaded(MemoryCluster):
+    """Asks for a pause before anything is made, and breaks off what is deleted beside it."""
+
+    overloaded = False
+
+    async def create(self, manifest: Object, *, rehearse: bool = False) -> Object:
+        if self.overloaded:
+            raise Unavailable(429, "TooManyRequests", "please try again later", retry_after=7.0)
+        return await super().create(manifest, rehearse=rehearse)
+
+    async def delete(self, kind: str, namespace: str, name: str, uid: str) -> Object | None:
+        if self.overloaded:
+            raise Unavailable(504, "Timeout", "it took too long")
+        return await super().delete(kind, namespace, name, uid)
+
+
+async def test_of_several_failures_the_pause_that_the_api_server_asks_for_counts() -> None:
+    cluster = Overloaded()
+    operator = Operator(cluster)
+    cluster.submit("gpt", {**AGAIN, "restart": {"backoffSeconds": 0}})
+    await operator.settle()
+    run_all(cluster)
+    await operator.settle()
+    cluster.end_pod("gpt-0-1", 137)
+    while cluster.status("gpt")["attempt"] == 0:
+        await operator.step()
+    cluster.overloaded = True
+    with pytest.raises(Unavailable) as raised:
+        await operator.step()
+    assert raised.value.retry_after == 7.0
+    cluster.overloaded = False
+    await operator.settle()
+    assert pods(cluster) == ["gpt-1-0", "gpt-1-1", "gpt-1-2"]
