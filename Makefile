@@ -55,7 +55,10 @@ chaos: .venv/tools ## interrupted at every write and by seed, about 15 minutes (
 	DTJ_CHAOS=whole $(BIN)/pytest tests/chaos -v --log-cli-level INFO --timeout 3600
 
 test-trainer: .venv/torch ## the trainer: real processes over gloo
-	$(BIN)/pytest tests/trainer -q
+	$(BIN)/pytest tests/trainer tests/equivalence -q
+
+equivalence: .venv/torch ## every strategy beside one process, as a table, about 5 minutes (ONLY="fsdp")
+	@$(BIN)/python -m tests.equivalence --only "$(ONLY)"
 
 test-e2e: install .venv/tools ## real nodes, containers, DNS, volumes
 	@eval "$$($(TESTBED) env)"; $(BIN)/pytest tests/e2e --ignore=tests/e2e/nodes -n $(E2E_WORKERS) --dist loadgroup -v
@@ -125,4 +128,4 @@ constraints: .venv/bin/uv ## renew the pinned versions of everything that is ins
 	@touch $@
 
 .PHONY: constraints help demo test prepare lint test-unit test-api test-chaos chaos test-trainer test-e2e cluster-up \
-	cluster-down cluster-status env images install clean-cluster clean-cache generate bench-operator
+	cluster-down cluster-status env images install clean-cluster clean-cache generate bench-operator equivalence

@@ -59,6 +59,28 @@ def test_the_demo_job_learns_more_than_a_bigram_and_its_checkpoint_proves_it(
     namespace.until("nothing left of the job", lambda: not namespace.list(OWNED, f"{names.LABEL_JOB}=gpt"), 60)
 
 
+@pytest.mark.parametrize(
+    ("strategy", "mesh"), [("fsdp", {"replicate": 1, "shard": 4}), ("hsdp", {"replicate": 2, "shard": 2})]
+)
+def test_a_sharded_job_learns_and_its_checkpoint_is_read_by_one_process(
+    namespace: Namespace, trainer_image: str, strategy: str, mesh: dict[str, int]
+) -> None:
+    job = f"gpt-{strategy}"
+    namespace.apply(example(f"{job}.yaml"))
+    done = namespace.until_phase(job, "Succeeded")
+    assert done["mesh"] == mesh
+    assert done["checkpoint"]["step"] == done["progress"]["step"] == 100
+    assert done["progress"]["evalLoss"] < 2.7, "no better than the frequencies of letters"
+    assert strategy in namespace.kubectl("get", "dtj", job, "-o", "wide")
+    command = ["python", "-m", "dtj_trainer", "--evaluate", "/checkpoints"]
+    namespace.apply(inspector(trainer_image, names.checkpoint_claim(job), command))
+    namespace.until_pod_succeeds("inspector")
+    words = namespace.kubectl("logs", "inspector")
+    loss = float(re.search(r"validation loss (\d+\.\d+)", words)[1])  # type: ignore[index]
+    # of the two, bf16 alone is another arithmetic than the one process's
+    assert loss == pytest.approx(done["progress"]["evalLoss"], abs=2e-4 if strategy == "fsdp" else 2e-2)
+
+
 def test_a_job_deleted_while_it_trains_leaves_nothing(namespace: Namespace) -> None:
     job = gpt_job("gone", steps=100000)
     job["spec"]["checkpoint"] = {"size": "100Mi", "everySteps": 50}

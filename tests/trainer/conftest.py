@@ -110,6 +110,7 @@ def run_alone(raw: dict[str, Any], lines: list[dict[str, Any]] | None = None) ->
     import io
 
     import torch
+    from dtj_api.layout import Ranks
     from dtj_trainer import config as configuration
     from dtj_trainer import data
     from dtj_trainer.distributed import World
@@ -119,7 +120,7 @@ def run_alone(raw: dict[str, Any], lines: list[dict[str, Any]] | None = None) ->
 
     torch.set_num_threads(1)
     stream = io.StringIO()
-    run = configuration.load(None, {"DTJ_CONFIG": json.dumps(raw)}, 1)
+    run = configuration.load(None, {"DTJ_CONFIG": json.dumps(raw)}, Ranks())
     kept: list[dict[str, Any]] = [] if lines is None else lines
     try:
         train(

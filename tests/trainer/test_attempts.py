@@ -150,12 +150,12 @@ def test_checkpoint_withdrawn_between_look_and_load_is_replaced_by_the_next_olde
     from dtj_trainer.checkpoint import state
 
     whole = alone(make_config(tmp_path, steps=20)).losses()
-    load = state.load_model
+    load = state.load_weights
 
-    def withdrawn(folder: Path, model: Any) -> None:
+    def withdrawn(folder: Path) -> Any:
         shutil.rmtree(tmp_path / "step-00000020", ignore_errors=True)
-        load(folder, model)
+        return load(folder)
 
-    monkeypatch.setattr(state, "load_model", withdrawn)
+    monkeypatch.setattr(state, "load_weights", withdrawn)
     again = alone(make_config(tmp_path, steps=20)).losses()
     assert again == {step: loss for step, loss in whole.items() if step > 10}

@@ -70,6 +70,7 @@ def test_mlp_learns_the_digits(make_config: Make, alone: Alone) -> None:
 
 def test_gpt_learns_more_than_pairs_of_bytes(tmp_path: Path, make_config: Make, alone: Alone) -> None:
     """`aabaab…`: what follows an `a` is certain to who sees two bytes back, and a coin's throw to a bigram."""
+    from dtj_api.layout import Ranks
     from dtj_trainer import config as configuration
     from dtj_trainer import data
 
@@ -81,7 +82,7 @@ def test_gpt_learns_more_than_pairs_of_bytes(tmp_path: Path, make_config: Make, 
         optimizer={"learningRate": 0.003, "gradClip": 1.0},
     )
     evaluation = alone(made).events("evaluated")[-1]["evalLoss"]
-    run = configuration.load(None, {"DTJ_CONFIG": json.dumps(made)}, 1)
+    run = configuration.load(None, {"DTJ_CONFIG": json.dumps(made)}, Ranks())
     assert evaluation < 0.5 * bigram.validation_loss(data.load(run.training.data))
 
 

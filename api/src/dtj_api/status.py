@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dtj_api.fields import decode, encode
+from dtj_api.layout import Layout
 from dtj_api.progress import SavedCheckpoint
 
 Phase = Literal["Pending", "Invalid", "Running", "Restarting", "Suspended", "Succeeded", "Failed"]
@@ -95,6 +96,7 @@ class JobStatus:
     Attributes:
         restarts: attempts that followed a failed one.
         recent_restarts: when those were that count against `restart.maxRestarts`: since the last progress.
+        mesh: how the built-in trainer's ranks share the work; None for a script.
         attempts: the last ten, the one at hand included.
     """
 
@@ -105,6 +107,7 @@ class JobStatus:
     recent_restarts: tuple[str, ...] = ()
     workers: Workers | None = None
     world_size: int | None = None
+    mesh: Layout | None = None
     start_time: str | None = None
     first_step_time: str | None = None
     completion_time: str | None = None

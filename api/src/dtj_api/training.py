@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dtj_api.fields import bounds
+from dtj_api.parallel import ActivationCheckpointing, Ddp, Fsdp, Mesh, Precision, Strategy
 
 
 @dataclass(frozen=True)
@@ -87,23 +88,29 @@ class Training:
     data: Data
     steps: int = field(metadata=bounds(minimum=1))
     batch: Batch
-    strategy: Literal["ddp"] = "ddp"
+    strategy: Strategy = "ddp"
+    mesh: Mesh = Mesh()
+    ddp: Ddp = Ddp()
+    fsdp: Fsdp = Fsdp()
+    precision: Precision = Precision()
+    activation_checkpointing: ActivationCheckpointing = "none"
     optimizer: Optimizer = Optimizer()
     evaluate: Evaluate = Evaluate()
     log: Log = Log()
     seed: int = field(default=0, metadata=bounds(minimum=0, maximum=2**31 - 1))
     timeout_seconds: int = field(default=600, metadata=bounds(minimum=1))
 
-    def per_process_batch(self, world_size: int) -> int:
-        """Samples of one process in one forward pass. Validation has shown that it is whole."""
+    def per_process_batch(self, data_ranks: int) -> int:
+        """Samples of one process in one forward pass, where so many get samples of their own. Validation has shown
+        that it is whole."""
         if self.batch.per_process is not None:
             return self.batch.per_process
         assert self.batch.global_ is not None
-        return self.batch.global_ // (world_size * self.batch.accumulation)
+        return self.batch.global_ // (data_ranks * self.batch.accumulation)
 
-    def global_batch(self, world_size: int) -> int:
+    def global_batch(self, data_ranks: int) -> int:
         """Samples in one optimizer step, over all processes."""
-        return self.per_process_batch(world_size) * self.batch.accumulation * world_size
+        return self.per_process_batch(data_ranks) * self.batch.accumulation * data_ranks
 
 
 # Named sizes: name -> (layers, width, heads). gpt2 is GPT-2 124M (Radford et al. 2019).

@@ -6,9 +6,11 @@ from typing import Any
 
 from dtj_api import names
 from dtj_api.fields import FieldError, InvalidFields, examine, without_followers
+from dtj_api.layout import Layout, Ranks, layout, layout_errors
 from dtj_api.reasons import meant_by
 from dtj_api.spec import FailureRule, JobSpec
 from dtj_api.storage import checkpoint_errors, mount_errors, storage_errors, volume_modes
+from dtj_api.strategies import strategy_errors
 from dtj_api.template import (
     containers,
     examine_template,
@@ -37,20 +39,22 @@ def load_job_spec(raw: Any, allowed: frozenset[str] = frozenset()) -> JobSpec:
         errors += faults
     if spec is not None:
         spec = dataclasses.replace(spec, template=template)
-        found = _job_errors(spec, allowed, _known_world(spec, errors), is_script=given.get("training") is None)
+        found = _job_errors(spec, allowed, _known_ranks(spec, errors), is_script=given.get("training") is None)
         errors += without_followers(found, errors)
     if spec is None or errors:
         raise InvalidFields(errors)
     return spec
 
 
-def _known_world(spec: JobSpec, errors: list[FieldError]) -> int | None:
-    """The world size; None where what says it is faulty."""
+def _known_ranks(spec: JobSpec, errors: list[FieldError]) -> Ranks | None:
+    """The ranks; None where what says how many is faulty."""
     source = "spec.template" if spec.processes_per_worker == "auto" else "spec.processesPerWorker"
-    return None if any(error.path.startswith(source) for error in errors) else world_size(spec)
+    return None if any(error.path.startswith(source) for error in errors) else ranks(spec)
 
 
-def _job_errors(spec: JobSpec, allowed: frozenset[str], world: int | None, *, is_script: bool) -> Iterator[FieldError]:
+def _job_errors(
+    spec: JobSpec, allowed: frozenset[str], known: Ranks | None, *, is_script: bool
+) -> Iterator[FieldError]:
     """Every fault of a decoded spec that no single field shows. `training` may be missing because it is faulty: only
     `is_script` says that the job has none."""
     if spec.training is None and spec.template is None:
@@ -69,19 +73,19 @@ def _job_errors(spec: JobSpec, allowed: frozenset[str], world: int | None, *, is
         problem = f"{names.MASTER_PORT} is the port of the ranks' rendezvous"
         yield FieldError("spec.monitoring.port", problem, "choose another, such as 9464")
     if spec.training is not None:
-        yield from _built_in_errors(spec, spec.training, world)
+        yield from _built_in_errors(spec, spec.training, known)
     elif is_script:
         yield from _script_errors(spec)
 
 
-def _built_in_errors(spec: JobSpec, training: Training, world: int | None) -> Iterator[FieldError]:
+def _built_in_errors(spec: JobSpec, training: Training, known: Ranks | None) -> Iterator[FieldError]:
     """Faults of a job that runs the built-in trainer."""
     template = spec.template or {}
     for name in ("command", "args"):
         if trainer_container(template).get(name):
             path = f"{trainer_path(template)}.{name}"
             yield FieldError(path, "cannot be set beside spec.training", "remove it, or spec.training")
-    yield from training_errors(training, world, "spec.training")
+    yield from training_errors(training, known, "spec.training")
 
 
 def _script_errors(spec: JobSpec) -> Iterator[FieldError]:
@@ -119,16 +123,29 @@ def processes_per_worker(spec: JobSpec) -> int:
     return 1
 
 
+def ranks(spec: JobSpec) -> Ranks:
+    processes = processes_per_worker(spec)
+    return Ranks(spec.workers * processes, processes)
+
+
 def world_size(spec: JobSpec) -> int:
     """Ranks in the whole gang."""
-    return spec.workers * processes_per_worker(spec)
+    return ranks(spec).world
 
 
-def training_errors(training: Training, world: int | None, path: str) -> Iterator[FieldError]:
-    """Faults of `training` when it runs on `world` ranks, or on a number that is not known."""
+def mesh(spec: JobSpec) -> Layout | None:
+    """How the ranks of a validated job share the work; a script's are its own affair."""
+    return layout(spec.training, ranks(spec)) if spec.training is not None else None
+
+
+def training_errors(training: Training, known: Ranks | None, path: str) -> Iterator[FieldError]:
+    """Faults of `training` when it runs on those ranks, or on a number of them that is not known."""
     yield from _model_errors(training, path)
     yield from _data_errors(training, path)
-    yield from _batch_errors(training, world, path)
+    yield from strategy_errors(training, path)
+    laid_out = list(layout_errors(training, known, path)) if known else []
+    yield from laid_out
+    yield from _batch_errors(training, layout(training, known).data_ranks if known and not laid_out else None, path)
 
 
 def _model_errors(training: Training, path: str) -> Iterator[FieldError]:
@@ -180,14 +197,15 @@ def _data_errors(training: Training, path: str) -> Iterator[FieldError]:
         yield FieldError(f"{path}.data.vocabularySize", "is only for tokens", remedy)
 
 
-def _batch_errors(training: Training, world: int | None, path: str) -> Iterator[FieldError]:
+def _batch_errors(training: Training, data_ranks: int | None, path: str) -> Iterator[FieldError]:
     batch = training.batch
     if (batch.global_ is None) == (batch.per_process is None):
         problem = "has neither global nor perProcess" if batch.global_ is None else "has both global and perProcess"
         yield FieldError(f"{path}.batch", problem, "set exactly one of them")
-    elif world is not None and batch.global_ is not None and batch.global_ % (world * batch.accumulation):
-        parts = world * batch.accumulation
-        problem = f"{batch.global_} does not divide by {parts} ({world} processes x accumulation {batch.accumulation})"
+    elif data_ranks is not None and batch.global_ is not None and batch.global_ % (data_ranks * batch.accumulation):
+        parts = data_ranks * batch.accumulation
+        words = f"{data_ranks} processes x accumulation {batch.accumulation}"
+        problem = f"{batch.global_} does not divide by {parts} ({words})"
         remedy = f"use a multiple of {parts}, such as {_multiple(batch.global_, parts)}"
         yield FieldError(f"{path}.batch.global", problem, remedy)
 

@@ -51,6 +51,7 @@ def _begin(status: JobStatus, begin: Begin, now: datetime) -> JobStatus:
         restarts=(status.restarts or 0) + (0 if begin.resets_start else 1),
         workers=Workers(begin.workers, summary=f"0/{begin.workers}"),
         world_size=begin.world_size,
+        mesh=begin.mesh,
         start_time=timestamp(now) if begin.resets_start else status.start_time,
         first_step_time=None,
     )

@@ -8,6 +8,8 @@ from tests.api.harness import Object
 DIMENSIONS: Object = {"training": {"model": {"size": None, "dimensions": {"layers": 2, "width": 64, "heads": 4}}}}
 TOKENS: Object = {"training": {"data": {"text": None, "tokens": "/data/train.bin", "vocabularySize": 50257}}}
 IMAGES: Object = {"training": {"model": {"name": "mlp"}, "data": {"text": None, "images": "digits"}}}
+SHARDED: Object = {"training": {"strategy": "fsdp"}}
+HYBRID: Object = {"training": {"strategy": "hsdp", "mesh": {"shard": 1}}}
 
 
 def told(
@@ -72,13 +74,59 @@ ROWS: list[Row] = [
     told("log.everySteps", 2, wrong=0, says=r"log\.everySteps.*greater than or equal to 1"),
     told("seed", 7, wrong=-1, says="seed.*greater than or equal to 0"),
     told("timeoutSeconds", 60, wrong="long", says='timeoutSeconds.*must be of type integer: "string"'),
-    ChildRow(
-        path="training.strategy",
-        valid={"training": {"strategy": "ddp"}},
-        invalid={"training": {"strategy": "dpp"}},
-        says='Unsupported value: "dpp"',
-        look=config("training.strategy"),
-        shows="ddp",
-        same=True,
+    told("strategy", "fsdp", wrong="dpp", says='Unsupported value: "dpp"'),
+    told(
+        "mesh.replicate",
+        2,
+        wrong=3,
+        says="mesh: replicate 3 does not divide 2, the number of ranks",
+        given={"training": {"strategy": "hsdp", "mesh": {"replicate": 1}}},
     ),
+    told("mesh.shard", 2, wrong=3, says="mesh: shard 3 does not divide 2, the number of ranks", given=HYBRID),
+    told("ddp.bucketMb", 50, wrong=0, says="bucketMb.*greater than or equal to 1"),
+    told(
+        "ddp.staticGraph",
+        True,
+        wrong=True,
+        says="staticGraph: does not go with batch.accumulation.*remove it",
+        beside={"training": {"batch": {"accumulation": 1}}},
+        given={"training": {"batch": {"accumulation": 2}}},
+    ),
+    told("ddp.findUnusedParameters", True, wrong="yes", says="findUnusedParameters.*must be of type boolean"),
+    told("ddp.gradientAsBucketView", False, wrong="no", says="gradientAsBucketView.*must be of type boolean"),
+    told("fsdp.wrap", "size", wrong="all", says='Unsupported value: "all"', given=SHARDED),
+    told(
+        "fsdp.minParameters",
+        500000,
+        wrong=0,
+        says="minParameters.*greater than or equal to 1",
+        given={"training": {"strategy": "fsdp", "fsdp": {"wrap": "size"}}},
+    ),
+    told("fsdp.reshardAfterForward", False, wrong=2, says="must be of type boolean", given=SHARDED),
+    told(
+        "fsdp.reshardTo",
+        2,
+        wrong=3,
+        says=r"reshardTo: 3 is no proper divisor of 4",
+        given={"processesPerWorker": 4, **SHARDED},
+    ),
+    told("fsdp.cpuOffload", True, wrong="yes", says="cpuOffload.*must be of type boolean", given=SHARDED),
+    told("fsdp.forwardPrefetch", 1, wrong=-1, says="forwardPrefetch.*greater than or equal to 0", given=SHARDED),
+    told("fsdp.backwardPrefetch", 2, wrong=65, says="backwardPrefetch.*less than or equal to 64", given=SHARDED),
+    told(
+        "precision.params",
+        "bf16",
+        wrong="bf16",
+        says="compute: is fp32, with parameters of bf16; set compute: bf16",
+        beside={"training": {"precision": {"compute": "bf16"}}},
+    ),
+    told("precision.compute", "bf16", wrong="int8", says='Unsupported value: "int8"'),
+    told(
+        "precision.reduce",
+        "bf16",
+        wrong="bf16",
+        says="reduce: strategy ddp reduces gradients in the format of its parameters; remove it, or set strategy: fsdp",
+        beside=SHARDED,
+    ),
+    told("activationCheckpointing", "selective", wrong="some", says='Unsupported value: "some"'),
 ]

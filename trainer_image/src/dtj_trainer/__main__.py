@@ -10,6 +10,7 @@ from typing import NoReturn
 from dtj_api import environment
 from dtj_api.environment import Gang
 from dtj_api.exit_codes import ExitCode
+from dtj_api.layout import Ranks
 from dtj_api.progress import Failure
 
 from dtj_trainer import config as configuration
@@ -45,7 +46,7 @@ def main() -> None:
 
 def _run(options: argparse.Namespace, stop: StopRequest, log: Log, run: RunFolder | None) -> None:
     gang = _gang()
-    config = configuration.load(options.config, os.environ, gang.world_size)
+    config = configuration.load(options.config, os.environ, Ranks(gang.world_size, gang.processes))
     dataset = data.load(config.training.data)
     if options.check:
         print(

@@ -7,14 +7,15 @@ from pathlib import Path
 from dtj_api import environment
 from dtj_api.exit_codes import ExitCode
 from dtj_api.fields import InvalidFields, examine
+from dtj_api.layout import Ranks
 from dtj_api.spec import RunConfig
 from dtj_api.validation import training_errors
 
 from dtj_trainer.errors import TrainerError
 
 
-def load(path: str | None, environ: Mapping[str, str], world_size: int) -> RunConfig:
-    """The configuration in the file `path`, else in DTJ_CONFIG, valid for `world_size` ranks.
+def load(path: str | None, environ: Mapping[str, str], ranks: Ranks) -> RunConfig:
+    """The configuration in the file `path`, else in DTJ_CONFIG, valid for those ranks.
 
     Raises:
         TrainerError: INVALID_CONFIG, there is none or it is not JSON.
@@ -27,7 +28,7 @@ def load(path: str | None, environ: Mapping[str, str], world_size: int) -> RunCo
         raise TrainerError(ExitCode.INVALID_CONFIG, f"{where} is not JSON: {error}") from None
     config, errors = examine(RunConfig, raw, "spec")
     if config is not None:
-        errors += training_errors(config.training, world_size, "spec.training")
+        errors += training_errors(config.training, ranks, "spec.training")
     if config is None or errors:
         raise InvalidFields(errors)
     return config

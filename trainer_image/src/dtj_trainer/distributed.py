@@ -26,6 +26,7 @@ class World:
     """This rank among the others.
 
     Attributes:
+        local_size: ranks in this rank's pod.
         control: gloo group for words between ranks, on the CPU whatever the device; None in a world of one.
     """
 
@@ -33,6 +34,7 @@ class World:
     size: int
     device: torch.device
     control: dist.ProcessGroup | None = None
+    local_size: int = 1
 
     def sum(self, *values: float) -> list[float]:
         """Each value summed over the ranks, in float64; the same on all of them."""
@@ -122,24 +124,24 @@ def join(timeout_seconds: int, log: Log) -> Iterator[World]:
         log=log,
     )
     with _peer_errors(rank):
-        yield _init(store, rank, gang.world_size, device, timedelta(seconds=timeout_seconds))
+        yield _init(store, rank, gang, device, timedelta(seconds=timeout_seconds))
         dist.destroy_process_group()
 
 
-def _init(store: dist.distributed_c10d.Store, rank: int, size: int, device: torch.device, timeout: timedelta) -> World:
+def _init(store: dist.distributed_c10d.Store, rank: int, gang: Gang, device: torch.device, timeout: timedelta) -> World:
     backend = "nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(
         backend,
         store=store,
         rank=rank,
-        world_size=size,
+        world_size=gang.world_size,
         timeout=timeout,
         device_id=device if backend == "nccl" else None,
     )
     # Words between ranks never wait for a GPU
     words = dist.group.WORLD if backend == "gloo" else dist.new_group(backend="gloo", timeout=timeout)
     assert isinstance(words, dist.ProcessGroup)
-    return World(rank, size, device, words)
+    return World(rank, gang.world_size, device, words, gang.processes)
 
 
 def _device(local_rank: int) -> torch.device:

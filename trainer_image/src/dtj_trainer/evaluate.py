@@ -8,18 +8,19 @@ import torch
 from dtj_api.exit_codes import ExitCode
 from dtj_api.fields import decode
 from dtj_api.training import Evaluate, Training
-from torch import nn
 
 from dtj_trainer import data, models
 from dtj_trainer.checkpoint.layout import Manifest
 from dtj_trainer.checkpoint.reader import locate
-from dtj_trainer.checkpoint.state import load_model
+from dtj_trainer.checkpoint.state import load_weights
 from dtj_trainer.data import bigram
 from dtj_trainer.data.dataset import Array, Split
 from dtj_trainer.distributed import World
 from dtj_trainer.errors import TrainerError
+from dtj_trainer.parallel.strategy import Strategy
 
-TOLERANCE = 1e-5
+# of a loss, relative, by the format of the run's matrix products: here all are in fp32
+TOLERANCES = {"fp32": 1e-5, "fp16": 1e-3, "bf16": 5e-3}
 
 
 @dataclass(frozen=True)
@@ -35,19 +36,31 @@ def samples_used(evaluate: Evaluate, global_batch: int, available: int) -> int:
     return min(available, evaluate.batches * global_batch) if evaluate.batches else available
 
 
-@torch.no_grad()
-def validation_loss(model: nn.Module, split: Split, *, used: int, batch: int, world: World) -> Result:
-    """Every rank computes its share of the first `used` samples, `batch` at a time; none is counted twice."""
-    mine = np.arange(world.rank, used, world.size)
+def validation_loss(
+    strategy: Strategy, split: Split, *, used: int, batch: int, rank: int, ranks: int, world: World
+) -> Result:
+    """Each of the `ranks` that have samples of their own computes its share of the first `used`, `batch` at a time;
+    none is counted twice."""
+    mine = np.arange(rank, used, ranks)
+    # who has fewer samples than rank 0 takes part in its last rounds all the same, with one that is not counted
+    rounds = _parts(_parts(used, ranks) if strategy.even else len(mine), batch)
     total, targets_seen = 0.0, 0
-    model.eval()
-    for start in range(0, len(mine), batch):
-        inputs, targets = (to_device(a, world.device) for a in split.batch(mine[start : start + batch]))
-        total += models.summed_loss(model(inputs), targets).double().item()
-        targets_seen += targets.numel()
-    model.train()
+    strategy.model.eval()
+    for number in range(rounds):
+        chosen = mine[number * batch : (number + 1) * batch]
+        inputs, targets = (to_device(a, world.device) for a in split.batch(chosen if len(chosen) else np.zeros(1, int)))
+        logits = strategy.logits(inputs)
+        if len(chosen):
+            total += models.summed_loss(logits, targets).double().item()
+            targets_seen += targets.numel()
+    strategy.model.train()
     total_loss, count = world.sum(total, targets_seen)
     return Result(total_loss / count, used)
+
+
+def _parts(whole: int, of: int) -> int:
+    """How many parts of that size, the last one smaller."""
+    return -(-whole // of)
 
 
 def to_device(array: Array, device: torch.device) -> torch.Tensor:
@@ -66,13 +79,13 @@ def check_checkpoint(path: Path, *, with_bigram: bool) -> str:
     training = decode(Training, manifest.training, "spec.training")
     dataset = data.load(training.data)
     model = models.build(manifest.model, manifest.seed)
-    load_model(folder, model)
+    model.load_state_dict(load_weights(folder))
     used = manifest.validation_used or len(dataset.validation)
     world = World(0, 1, torch.device("cpu"))
-    loss = validation_loss(
-        model, dataset.validation, used=min(used, len(dataset.validation)), batch=16, world=world
-    ).loss
-    line = _compare(folder, manifest, loss)
+    strategy = Strategy(model, model, world.device, autocast=None)
+    used = min(used, len(dataset.validation))
+    loss = validation_loss(strategy, dataset.validation, used=used, batch=16, rank=0, ranks=1, world=world).loss
+    line = _compare(folder, manifest, loss, TOLERANCES[training.precision.compute])
     if with_bigram:
         if training.data.text is None:
             raise TrainerError(ExitCode.INVALID_CONFIG, "--bigram: is only for text; leave it out")
@@ -80,13 +93,13 @@ def check_checkpoint(path: Path, *, with_bigram: bool) -> str:
     return line
 
 
-def _compare(folder: Path, manifest: Manifest, loss: float) -> str:
+def _compare(folder: Path, manifest: Manifest, loss: float, tolerance: float) -> str:
     head = f"step {manifest.step}: validation loss {loss:.4f}"
     recorded = manifest.validation_loss
     if recorded is None:
         return f"{head}, none recorded"
-    if abs(loss - recorded) <= TOLERANCE * max(1.0, abs(recorded)):
-        return f"{head}, recorded {recorded:.4f}, equal within {TOLERANCE:g}"
+    if abs(loss - recorded) <= tolerance * max(1.0, abs(recorded)):
+        return f"{head}, recorded {recorded:.4f}, equal within {tolerance:g}"
     words = f"{head}, recorded {recorded:.4f}: they differ by {abs(loss - recorded):.2g}"
     remedy = "the data are not those of the run, or the checkpoint is not what was saved"
     raise TrainerError(ExitCode.CHECKPOINT_INVALID, f"checkpoint {folder}: {words}; {remedy}")

@@ -5,6 +5,7 @@ import time
 
 import torch
 from dtj_api.exit_codes import ExitCode
+from dtj_api.layout import Ranks, layout
 from dtj_api.spec import RunConfig
 
 from dtj_trainer import models, optimizer
@@ -17,7 +18,7 @@ from dtj_trainer.evaluate import Result, samples_used, to_device, validation_los
 from dtj_trainer.health.signals import StopRequest
 from dtj_trainer.observe.log import Log
 from dtj_trainer.observe.observer import Observer
-from dtj_trainer.parallel.ddp import DataParallel
+from dtj_trainer.parallel.apply import parallelise
 from dtj_trainer.run_folder import RunFolder
 from dtj_trainer.shape import model_shape
 
@@ -57,32 +58,36 @@ class Run:
         training = config.training
         self.training, self.dataset, self.world, self.log = training, dataset, world, log
         shape = model_shape(training, dataset.inputs, dataset.outputs)
-        self.model = models.build(shape, training.seed).to(world.device)
+        self.layout = layout(training, Ranks(world.size, world.local_size))
+        self.strategy = parallelise(lambda: models.build(shape, training.seed), training, self.layout, world)
+        self.model = self.strategy.model
         self.optimizer = optimizer.build(self.model, training.optimizer)
+        self.scale = optimizer.LossScale(training.precision.compute)
         self.saver = Saver(
             config=config,
             shape=shape,
             dataset=dataset,
             model=self.model,
             optimizer=self.optimizer,
+            data_ranks=self.layout.data_ranks,
             world=world,
             log=log,
         )
         self.observer = Observer(
             config=config,
             rank=world.rank,
-            world_size=world.size,
+            data_ranks=self.layout.data_ranks,
             tokens_per_sample=dataset.tokens_per_sample,
             log=log,
             run=run_folder,
         )
-        self.batch = training.per_process_batch(world.size)
+        self.batch = training.per_process_batch(self.layout.data_ranks)
         self.sampler = Sampler(
             samples=len(dataset.train),
-            global_batch=training.global_batch(world.size),
+            global_batch=training.global_batch(self.layout.data_ranks),
             seed=training.seed,
-            rank=world.rank,
-            ranks=world.size,
+            rank=self.layout.data_rank(world.rank),
+            ranks=self.layout.data_ranks,
         )
         self.loss = self.norm = torch.zeros((), device=world.device)
         self.first_bad_step = torch.full((), math.inf, dtype=torch.float64, device=world.device)
@@ -91,10 +96,9 @@ class Run:
         self.first_step = 1
 
     def restore(self) -> int:
-        """Optimizer steps already done. Weights are wrapped only now: DDP starts from what rank 0 has."""
+        """Optimizer steps already done."""
         start = self.saver.restore()
         optimizer.configure(self.optimizer, self.training.optimizer)
-        self.strategy = DataParallel(self.model, self.world)
         self.observer.begin(start, self.saver.saved)
         self.first_step = start + 1
         if self.world.rank == 0:
@@ -111,8 +115,8 @@ class Run:
 
     def train_step(self, step: int) -> None:
         """One optimizer step. Nothing here waits for the device."""
-        self.loss = self.strategy.forward_backward(self._microbatches(step))
-        self.norm = optimizer.step(self.optimizer, self.training.optimizer.grad_clip)
+        self.loss = self.strategy.forward_backward(self._microbatches(step), self.scale.value)
+        self.norm = optimizer.step(self.optimizer, self.training.optimizer.grad_clip, self.scale)
         bad = ~torch.isfinite(self.loss) | ~torch.isfinite(self.norm)
         self.first_bad_step = torch.where(bad, self.first_bad_step.clamp(max=step), self.first_bad_step)
         self.observer.step(step)
@@ -147,8 +151,16 @@ class Run:
         """
         began = time.perf_counter()
         split = self.dataset.validation
-        used = samples_used(self.training.evaluate, self.training.global_batch(self.world.size), len(split))
-        result = validation_loss(self.model, split, used=used, batch=self.batch, world=self.world)
+        used = samples_used(self.training.evaluate, self.sampler.global_batch, len(split))
+        result = validation_loss(
+            self.strategy,
+            split,
+            used=used,
+            batch=self.batch,
+            rank=self.layout.data_rank(self.world.rank),
+            ranks=self.layout.data_ranks,
+            world=self.world,
+        )
         if not math.isfinite(result.loss):
             raise _diverged(step, "validation loss")
         self.evaluated = (step, result)
@@ -203,7 +215,7 @@ class Run:
 
     def _check_sound(self, step: int) -> None:
         """Every rank must call it at the same step. Raises TrainerError: DIVERGED."""
-        sound = torch.stack([torch.isfinite(p).all() for p in self.model.parameters()]).all().item()
+        sound = optimizer.all_finite(self.model.parameters())
         first = self.world.min(min(self.first_bad_step.item(), math.inf if sound else step))[0]
         if math.isfinite(first):
             raise _diverged(int(first), "loss")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dtj_api.fields import FieldError
+from dtj_api.layout import Layout
 from dtj_api.status import ConditionType, LastFailure, Phase
 
 from dtj_operator.children import Object
@@ -34,6 +35,7 @@ class Begin:
     attempt: int
     workers: int
     world_size: int
+    mesh: Layout | None
     resets_start: bool
 
 

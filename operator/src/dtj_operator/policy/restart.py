@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from dtj_api.spec import JobSpec, Restart
 from dtj_api.status import JobStatus, LastFailure
-from dtj_api.validation import world_size
+from dtj_api.validation import mesh, world_size
 
 from dtj_operator.pods import parse_time
 from dtj_operator.policy import rules
@@ -46,7 +46,7 @@ def _restart(world: World, spec: JobSpec, end: End, recent: tuple[str, ...], *, 
     return Decision(
         phase="Restarting",
         end=end,
-        begin=Begin(attempt, spec.workers, world_size(spec), resets_start=False),
+        begin=Begin(attempt, spec.workers, world_size(spec), mesh(spec), resets_start=False),
         recent_restarts=recent,
         findings=(
             Finding("Created", "False", "Creating", f"creating the service and {spec.workers} worker pods"),

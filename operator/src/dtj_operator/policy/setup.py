@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from dtj_api.spec import JobSpec
-from dtj_api.validation import world_size
+from dtj_api.validation import mesh, world_size
 
 from dtj_operator import children
 from dtj_operator.policy import cleanup, failure, placement, restart
@@ -38,7 +38,7 @@ def accept(world: World, spec: JobSpec, settings: Settings) -> Decision:
             Finding("Running", "False", "NotCreated", "the workers are being created"),
             *resumed,
         ),
-        begin=Begin(attempt, spec.workers, world_size(spec), resets_start=True),
+        begin=Begin(attempt, spec.workers, world_size(spec), mesh(spec), resets_start=True),
         rehearse=tuple(child for child in examined.rehearse if not world.has(child)),
         next_look=NOW,
     )

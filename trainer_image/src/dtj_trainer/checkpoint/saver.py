@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import torch
 from dtj_api.exit_codes import ExitCode
@@ -20,7 +19,7 @@ from dtj_trainer.checkpoint import state
 from dtj_trainer.checkpoint.layout import MODEL, OPTIMIZER, FileRecord, Files, Manifest, parse, to_json
 from dtj_trainer.checkpoint.resume import choose
 from dtj_trainer.checkpoint.schedule import Schedule
-from dtj_trainer.checkpoint.writer import Directory
+from dtj_trainer.checkpoint.writer import Content, Directory
 from dtj_trainer.clock import rfc3339
 from dtj_trainer.data.dataset import Dataset
 from dtj_trainer.distributed import World
@@ -38,6 +37,15 @@ class Losses:
     used: int = 0
 
 
+@dataclass(frozen=True)
+class _Loaded:
+    """What rank 0 has read of a checkpoint."""
+
+    saved: SavedCheckpoint
+    weights: state.Weights
+    optimizer: state.Tree
+
+
 class Saver:
     """A run's checkpoints; without `spec.checkpoint` there are none and every method does nothing."""
 
@@ -49,10 +57,11 @@ class Saver:
         dataset: Dataset,
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
+        data_ranks: int,
         world: World,
         log: Log,
     ) -> None:
-        self.config, self.shape, self.dataset = config, shape, dataset
+        self.config, self.shape, self.dataset, self.data_ranks = config, shape, dataset, data_ranks
         self.model, self.optimizer, self.world, self.log = model, optimizer, world, log
         self.attempt = Attempt.from_environment(os.environ)
         self.saved: SavedCheckpoint | None = None
@@ -71,19 +80,19 @@ class Saver:
         """
         if self._policy is None:
             return 0
-        optimizer_state = None
+        loaded: _Loaded | None = None
 
         def begin() -> SavedCheckpoint | None:
-            nonlocal optimizer_state
-            saved, optimizer_state = self._begin()
-            return saved
+            nonlocal loaded
+            loaded = self._begin()
+            return loaded.saved if loaded else None
 
         self.saved = self.world.from_rank_zero(begin)
         self._schedule.restart()
         if self.saved is None:
             return 0
-        state.share_model(self.model, self.world)
-        state.share_optimizer(self.optimizer, optimizer_state, self.world)
+        state.share_weights(self.model, loaded.weights if loaded else None, self.world)
+        state.share_optimizer(self.model, self.optimizer, loaded.optimizer if loaded else None, self.world)
         return self.saved.step
 
     def due(self, step: int) -> bool:
@@ -100,25 +109,25 @@ class Saver:
 
     def save(self, step: int, losses: Losses) -> SavedCheckpoint:
         """Raises TrainerError: FENCED, STORAGE_FULL or CHECKPOINT_INVALID on rank 0, PEER_LOST on the others."""
-        self.saved = self.world.from_rank_zero(lambda: self._write(step, losses))
+        contents = state.contents(self.model, self.optimizer, self.world)
+        self.saved = self.world.from_rank_zero(lambda: self._write(step, losses, contents))
         self._schedule.restart()
         return self.saved
 
-    def _begin(self) -> tuple[SavedCheckpoint | None, dict[str, Any] | None]:
-        """Take the folder over and load what this attempt starts from, the optimizer's state still to be shared."""
+    def _begin(self) -> _Loaded | None:
+        """Take the folder over and load what this attempt starts from, to be shared with the other ranks."""
         warning = self._directory.begin()
         if warning is not None:
             self.log.warning("attempt_record_replaced", message=warning)
-        saved, optimizer_state = None, None
-        while saved is None and (found := self._find()) is not None:
+        loaded = None
+        while loaded is None and (found := self._find()) is not None:
             folder, manifest = found
             # A fenced writer may have withdrawn it since it was found: then look again
             with suppress(FileNotFoundError):
-                optimizer_state = state.load_optimizer(folder)
-                state.load_model(folder, self.model)
-                saved = _describe(folder, manifest)
+                weights, optimizer = state.load_weights(folder), state.load_optimizer(folder)
+                loaded = _Loaded(_describe(folder, manifest), weights, optimizer)
         self._directory.mark_started()
-        return saved, optimizer_state
+        return loaded
 
     def _find(self) -> tuple[Path, Manifest] | None:
         """The start: as `resume` has it for the job's first attempt to get here, else from the newest valid one."""
@@ -150,11 +159,11 @@ class Saver:
             words = f"checkpoint {folder} was trained on other data: {have} training and validation samples, now {want}"
             self.log.warning("data_changed", message=words)
 
-    def _write(self, step: int, losses: Losses) -> SavedCheckpoint:
+    def _write(self, step: int, losses: Losses, contents: list[Content]) -> SavedCheckpoint:
         assert self._policy is not None
         path, text = self._directory.save(
             step=step,
-            contents=state.contents(self.model, self.optimizer),
+            contents=contents,
             manifest=lambda records: to_json(self._manifest(step, losses, records)),
             needed=state.size(self.model, self.optimizer),
         )
@@ -172,7 +181,7 @@ class Saver:
             training=encode(training),
             seed=training.seed,
             world_size=self.world.size,
-            global_batch=training.global_batch(self.world.size),
+            global_batch=training.global_batch(self.data_ranks),
             train_samples=len(self.dataset.train),
             validation_samples=len(self.dataset.validation),
             torch=str(torch.__version__),

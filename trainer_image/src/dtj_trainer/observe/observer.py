@@ -20,13 +20,13 @@ class Observer:
     """One rank's. Rank 0 alone logs steps and writes the progress record; all ranks have metrics."""
 
     def __init__(
-        self, *, config: RunConfig, rank: int, world_size: int, tokens_per_sample: int, log: Log, run: RunFolder | None
+        self, *, config: RunConfig, rank: int, data_ranks: int, tokens_per_sample: int, log: Log, run: RunFolder | None
     ) -> None:
         training, policy = config.training, config.checkpoint
         self.log, self._run, self._leads = log, run, rank == 0
         self.metrics = Metrics(rank, tokens=tokens_per_sample > 0, saves=policy is not None and rank == 0)
-        self._global_batch = training.global_batch(world_size)
-        self._own_batch = self._global_batch // world_size
+        self._global_batch = training.global_batch(data_ranks)
+        self._own_batch = self._global_batch // data_ranks
         self._tokens_per_sample = tokens_per_sample
         self.progress = Progress(step=0, total_steps=training.steps)
         self._eta = Estimate(

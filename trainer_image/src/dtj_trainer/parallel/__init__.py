@@ -1,1 +1,1 @@
-"""Parallelism, applied to a model from outside."""
+"""Parallelism, applied to a plain model from outside, in the order of apply.py."""

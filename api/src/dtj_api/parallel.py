@@ -1,0 +1,50 @@
+"""Fields of `spec.training` that say how the ranks share the work. Types and defaults; what they come to: layout.py."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from dtj_api.fields import bounds
+
+Strategy = Literal["ddp", "fsdp", "hsdp"]
+ActivationCheckpointing = Literal["none", "full", "selective"]
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Ranks along each dimension. One that is not given follows from the strategy and the world size (layout.py)."""
+
+    replicate: int | None = field(default=None, metadata=bounds(minimum=1, maximum=65536))
+    shard: int | None = field(default=None, metadata=bounds(minimum=1, maximum=65536))
+
+
+@dataclass(frozen=True)
+class Ddp:
+    """Of strategy ddp: torch's DistributedDataParallel."""
+
+    bucket_mb: int = field(default=25, metadata=bounds(minimum=1, maximum=4096))
+    static_graph: bool = False
+    find_unused_parameters: bool = False
+    gradient_as_bucket_view: bool = True
+
+
+@dataclass(frozen=True)
+class Fsdp:
+    """Of strategies fsdp and hsdp: torch's fully_shard. `wrap` says what is gathered at a time: each of the model's
+    blocks, or the smallest modules of at least `minParameters` parameters."""
+
+    wrap: Literal["blocks", "size"] = "blocks"
+    min_parameters: int = field(default=1_000_000, metadata=bounds(minimum=1, maximum=2**40))
+    reshard_after_forward: bool = True
+    reshard_to: int | None = field(default=None, metadata=bounds(minimum=2, maximum=65536))
+    cpu_offload: bool = False
+    forward_prefetch: int = field(default=0, metadata=bounds(minimum=0, maximum=64))
+    backward_prefetch: int = field(default=0, metadata=bounds(minimum=0, maximum=64))
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Number formats: of parameters and optimizer state, of matrix products, of the reduction of gradients."""
+
+    params: Literal["fp32", "bf16"] = "fp32"
+    compute: Literal["fp32", "bf16", "fp16"] = "fp32"
+    reduce: Literal["fp32", "bf16", "fp16"] = "fp32"

@@ -1,0 +1,39 @@
+"""Which settings go with which strategy, and which pairs torch cannot do: each with the nearest alternative. Pure."""
+
+from collections.abc import Iterator
+
+from dtj_api.fields import FieldError
+from dtj_api.parallel import Ddp, Fsdp
+from dtj_api.training import Training
+
+# settings -> strategies that read them
+_GROUPS = {"ddp": (Ddp(), ("ddp",)), "fsdp": (Fsdp(), ("fsdp", "hsdp"))}
+
+
+def strategy_errors(training: Training, path: str) -> Iterator[FieldError]:
+    """What cannot go together, whatever the number of ranks."""
+    for name, (default, readers) in _GROUPS.items():
+        if getattr(training, name) != default and training.strategy not in readers:
+            problem = f"is for strategy {' and '.join(readers)}, not {training.strategy}"
+            yield FieldError(f"{path}.{name}", problem, f"remove it, or set strategy: {readers[0]}")
+    if training.ddp.static_graph and training.ddp.find_unused_parameters:
+        problem = "is set beside staticGraph, which finds them itself"
+        yield FieldError(f"{path}.ddp.findUnusedParameters", problem, "remove one of them")
+    if training.ddp.static_graph and training.batch.accumulation > 1:
+        problem = "does not go with batch.accumulation: torch's reducer fails in a first pass without an exchange"
+        yield FieldError(f"{path}.ddp.staticGraph", problem, "remove it, or set accumulation: 1")
+    if training.fsdp.wrap == "blocks" and training.fsdp.min_parameters != Fsdp().min_parameters:
+        yield FieldError(f"{path}.fsdp.minParameters", "is only for wrap: size", "remove it, or set wrap: size")
+    yield from _precision_errors(training, f"{path}.precision")
+
+
+def _precision_errors(training: Training, path: str) -> Iterator[FieldError]:
+    precision = training.precision
+    if precision.compute == "fp16" and precision.params != "fp32":
+        problem = f"fp16 needs a loss scale, which does not fit {precision.params} parameters"
+        yield FieldError(f"{path}.compute", problem, "set compute: bf16, or params: fp32")
+    if precision.params == "bf16" and precision.compute == "fp32":
+        yield FieldError(f"{path}.compute", "is fp32, with parameters of bf16", "set compute: bf16, or params: fp32")
+    if training.strategy == "ddp" and precision.reduce != "fp32":
+        problem = "strategy ddp reduces gradients in the format of its parameters"
+        yield FieldError(f"{path}.reduce", problem, "remove it, or set strategy: fsdp")

@@ -1,0 +1,130 @@
+"""Runs a case: its ranks are forked from this process, which has imported torch for them all."""
+
+import json
+import multiprocessing
+import socket
+import sys
+import traceback
+from dataclasses import dataclass, field
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import numpy as np
+import torch
+import torch._dynamo
+import torch.distributed as dist
+import torch.distributed.fsdp
+import torch.distributed.tensor
+from dtj_api.layout import Ranks
+from dtj_trainer import config as configuration
+from dtj_trainer import data
+from dtj_trainer.checkpoint import state
+from dtj_trainer.distributed import World
+from dtj_trainer.observe.log import Log
+from dtj_trainer.train import Run
+
+from tests.equivalence.cases import Fields
+
+STEPS = 20
+SECONDS = 300.0
+# Without biases, so no parameter has a gradient of nothing but rounding, which AdamW would blow up
+BASE: Fields = {
+    "model": {"name": "gpt", "dimensions": {"layers": 2, "width": 32, "heads": 4}},
+    "data": {"text": "tinydocs", "sequenceLength": 32},
+    "steps": STEPS,
+    "batch": {"global": 24},
+    "optimizer": {"learningRate": 0.003},
+    "evaluate": {"batches": 3},
+    "seed": 7,
+    "timeoutSeconds": 120,
+}
+
+
+@dataclass
+class Trace:
+    """What a run came to.
+
+    Attributes:
+        losses, norms: after each step: mean over the ranks, and of the gradient before clipping.
+        validation: the loss after the last step.
+        weights: by name, whole.
+        error: why there is none of these.
+    """
+
+    losses: list[float] = field(default_factory=list)
+    norms: list[float] = field(default_factory=list)
+    validation: float = 0.0
+    weights: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+
+
+def run(training: Fields, ranks: Ranks, *, double: bool, base: Fields = BASE) -> Trace:
+    """Rank 0's trace, or the first error of any rank."""
+    context = multiprocessing.get_context("fork")
+    answers: Any = context.Queue()
+    port = _free_port()
+    raw = {**base, **training}
+    processes = [
+        context.Process(target=_rank, args=(answers, raw, rank, ranks, port, double)) for rank in range(ranks.world)
+    ]
+    for process in processes:
+        process.start()
+    traces: dict[int, Trace] = {}
+    try:
+        while len(traces) < len(processes) and not any(trace.error for trace in traces.values()):
+            rank, trace = answers.get(timeout=SECONDS)
+            traces[rank] = trace
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+    failed = next((trace for trace in traces.values() if trace.error), None)
+    return failed or traces[0]
+
+
+def _rank(answers: Any, raw: Fields, rank: int, ranks: Ranks, port: int, double: bool) -> None:
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64 if double else torch.float32)
+    try:
+        answers.put((rank, _train(raw, rank, ranks, port)))
+    except Exception:  # noqa: BLE001 whatever it is, it is told
+        answers.put((rank, Trace(error=traceback.format_exc())))
+    answers.close()
+    answers.join_thread()
+    sys.stdout.flush()
+
+
+def _train(raw: Fields, rank: int, ranks: Ranks, port: int) -> Trace:
+    config = configuration.load(None, {"DTJ_CONFIG": json.dumps({"training": raw})}, ranks)
+    control = None
+    if ranks.world > 1:
+        store = dist.TCPStore("127.0.0.1", port, ranks.world, rank == 0, timedelta(seconds=60))
+        timeout = timedelta(seconds=config.training.timeout_seconds)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks.world, timeout=timeout)
+        control = dist.group.WORLD
+    world = World(rank, ranks.world, torch.device("cpu"), control, ranks.local)
+    dataset = data.load(config.training.data)
+    job = Run(config=config, dataset=dataset, world=world, log=Log(rank, StringIO()), run_folder=None)
+    job.restore()
+    trace = Trace()
+    for step in range(1, config.training.steps + 1):
+        job.train_step(step)
+        trace.losses.append(world.sum(job.loss.item())[0] / ranks.world)
+        trace.norms.append(job.norm.item())
+    job.evaluate(config.training.steps)
+    assert job.evaluated is not None
+    trace.validation = job.evaluated[1].loss
+    trace.weights = {
+        name: tensor.double().numpy().astype(np.float64)
+        for name, tensor in state.whole_weights(job.model, world).items()
+        if rank == 0
+    }
+    world.sum(0.0)
+    return trace
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

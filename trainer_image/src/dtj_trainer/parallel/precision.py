@@ -1,0 +1,10 @@
+"""Number formats by the names that manifests use."""
+
+import torch
+
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def dtype(name: str) -> torch.dtype | None:
+    """None for fp32, which is what tensors are without being asked."""
+    return _DTYPES.get(name)
