@@ -1,9 +1,11 @@
 """What the tests hold in their hands: the API as administrator, a kubelet's part to play, the operator as a process."""
 
+import functools
 import json
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dtj_api import names
+from dtj_testbed.processes import Reaper
 
 TRAINER_IMAGE = "example.test/dtj-trainer:1"
 DEADLINE = 60.0
@@ -179,6 +182,12 @@ def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
+@functools.cache
+def _reaper() -> Reaper:
+    """For a test run that is killed."""
+    return Reaper(Path(tempfile.mkdtemp(prefix="dtj-operators-")))
+
+
 class Operator:
     """`python -m dtj_operator` as a process, to be killed and started again."""
 
@@ -192,12 +201,14 @@ class Operator:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "dtj_operator"], env=self.environment, stdout=log, stderr=log
             )
+        _reaper().watch(self.process.pid)
 
     def kill(self) -> None:
         """As `kill -9`."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+            _reaper().forget(self.process.pid)
             self.process = None
 
     def restart(self) -> None:

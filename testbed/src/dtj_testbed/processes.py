@@ -14,15 +14,42 @@ from dtj_testbed import shell
 from dtj_testbed.errors import TestbedError
 
 
+class Reaper:
+    """Ends processes, and removes a folder, when this process dies, in whatever way, or closes it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-S", Path(__file__).with_name("reaper.py"), folder],
+            stdin=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+
+    def watch(self, process: int) -> None:
+        self._tell(process)
+
+    def forget(self, process: int) -> None:
+        """One that has ended."""
+        self._tell(-process)
+
+    def close(self) -> None:
+        """Begin; `wait` for the end."""
+        if self._process.stdin:
+            self._process.stdin.close()
+
+    def wait(self) -> None:
+        self._process.wait()
+
+    def _tell(self, number: int) -> None:
+        if self._process.stdin:
+            self._process.stdin.write(f"{number}\n")
+            self._process.stdin.flush()
+
+
 class ProcessGroup:
     """A temporary folder and the processes that live in it; both vanish with us, even after kill -9."""
 
     def __init__(self, name: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=f"dtj-{name}-"))
-        self._reaper = subprocess.Popen(
-            [sys.executable, "-S", Path(__file__).with_name("reaper.py"), self.folder],
-            stdin=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
+        self._reaper = Reaper(self.folder)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> None:
@@ -33,15 +60,14 @@ class ProcessGroup:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment,
             )  # fmt: skip
         self._running[name] = process
-        if self._reaper.stdin:
-            self._reaper.stdin.write(f"{process.pid}\n")
-            self._reaper.stdin.flush()
+        self._reaper.watch(process.pid)
 
     def stop(self, name: str) -> None:
         """Kill one process at once, as a crash would."""
         process = self._running.pop(name)
         process.kill()
         process.wait()
+        self._reaper.forget(process.pid)
 
     def wait_until(self, what: str, ready: Callable[[], bool], *, deadline: float = 60) -> None:
         """Poll until `ready`.
@@ -78,8 +104,7 @@ class ProcessGroup:
 
     def close(self) -> None:
         """End everything and wait until it has ended."""
-        if self._reaper.stdin:
-            self._reaper.stdin.close()
+        self._reaper.close()
         for process in self._running.values():
             process.wait()  # the reaper kills them; we are their parent and must collect them
         self._reaper.wait()

@@ -129,14 +129,15 @@ def join(timeout_seconds: int, log: Log) -> Iterator[World]:
 
 
 def _init(store: dist.distributed_c10d.Store, rank: int, gang: Gang, device: torch.device, timeout: timedelta) -> World:
-    backend = "nccl" if device.type == "cuda" else "gloo"
+    # what fsdp offloads to the CPU is exchanged there
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(
         backend,
         store=store,
         rank=rank,
         world_size=gang.world_size,
         timeout=timeout,
-        device_id=device if backend == "nccl" else None,
+        device_id=device if device.type == "cuda" else None,
     )
     # Words between ranks never wait for a GPU
     words = dist.group.WORLD if backend == "gloo" else dist.new_group(backend="gloo", timeout=timeout)

@@ -28,16 +28,23 @@ def configure(optimizer: torch.optim.Optimizer, config: api.Optimizer) -> None:
 
 class LossScale:
     """What losses are multiplied by so that small gradients do not vanish in fp16 (Micikevicius et al. 2018): doubled
-    after so many good steps, halved by one whose gradients overflowed, which changes nothing. 1 for other formats."""
+    after so many good steps, halved by one whose gradients overflowed, which changes nothing. 1 for other formats.
+
+    Attributes:
+        moves: gradients are looked at in each step, and the scale follows.
+        overflowed: those of the last step did; it was left out.
+    """
 
     FIRST, GROWTH_STEPS = 2.0**16, 2000
 
     def __init__(self, compute: str) -> None:
         self.moves = compute == "fp16"
         self.value = self.FIRST if self.moves else 1.0
+        self.overflowed = False
         self._good = 0
 
     def update(self, *, overflowed: bool) -> None:
+        self.overflowed = overflowed
         self._good = 0 if overflowed else self._good + 1
         if overflowed:
             self.value /= 2

@@ -117,6 +117,9 @@ class Run:
         """One optimizer step. Nothing here waits for the device."""
         self.loss = self.strategy.forward_backward(self._microbatches(step), self.scale.value)
         self.norm = optimizer.step(self.optimizer, self.training.optimizer.grad_clip, self.scale)
+        if self.scale.overflowed and self.world.rank == 0:
+            words = f"step {step} was left out: its gradients overflowed; the loss scale is {self.scale.value:g} now"
+            self.log.warning("step_skipped", step=step, message=words)
         bad = ~torch.isfinite(self.loss) | ~torch.isfinite(self.norm)
         self.first_bad_step = torch.where(bad, self.first_bad_step.clamp(max=step), self.first_bad_step)
         self.observer.step(step)
