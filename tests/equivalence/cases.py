@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
-Fields = dict[str, Any]
+from benchmarks.trainer.gang import Fields
 
 # by number format: of each loss, and of each parameter after the last step
 EXACT = (1e-12, 1e-12)
@@ -52,6 +51,13 @@ def ddp() -> Iterator[Case]:
     yield Case("ddp, unused parameters looked for", {"ddp": {"findUnusedParameters": True}, **accumulation(2)})
     yield Case("ddp, gradients beside buckets", {"ddp": {"gradientAsBucketView": False}, **accumulation(2)})
     yield from _with_all({}, "ddp")
+    everything = {"ddp": {"compression": "topk", "compressionRatio": 1}}
+    yield Case("ddp, topk of all entries", {**everything, **accumulation(2)}, 3)
+    # rounded to 11 and 8 bits on the way
+    yield Case("ddp, exchanged in fp16", {"ddp": {"compression": "fp16"}}, bars=(1e-3, 1e-2))
+    yield Case("ddp, exchanged in bf16", {"ddp": {"compression": "bf16"}}, bars=(1e-3, 1e-2))
+    lossy = {"ddp": {"compression": "powersgd", "compressionRank": 16, "compressionWarmupSteps": 2}}
+    yield Case("ddp, powersgd of rank 16", lossy, bars=(2e-2, 1e-1))
     # autocast: each product of matrices is rounded to 8 bits; the reference does the same
     half = {"precision": {"compute": "bf16"}}
     yield Case("ddp, bf16", half, double=False, bars=(5e-3, 2e-2), reference=half)

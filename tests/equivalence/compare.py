@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from dtj_api.layout import Ranks
 
+from benchmarks.trainer.gang import Trace, run
 from tests.equivalence.cases import Case
-from tests.equivalence.gang import Trace, run
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.torch
 SAMPLE = {
     ("ddp", 3), ("ddp", 8), ("ddp, fp32", 4), ("ddp, accumulation", 2), ("ddp, clipped", 4),
     ("ddp, selective recomputation", 2), ("ddp, bf16", 2), ("ddp, fp16", 2),
+    ("ddp, topk of all entries", 3), ("ddp, exchanged in bf16", 2), ("ddp, powersgd of rank 16", 2),
     ("fsdp", 3), ("fsdp, fp32", 4), ("fsdp, wrapped by size", 2), ("fsdp, resharded to 2", 4),
     ("fsdp, accumulation", 2), ("fsdp, full recomputation", 2), ("fsdp, bf16", 2),
     ("hsdp, 2 x 4", 8), ("hsdp, 2 x 2, accumulation", 4),

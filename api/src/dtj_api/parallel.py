@@ -6,6 +6,7 @@ from typing import Literal
 from dtj_api.fields import bounds
 
 Strategy = Literal["ddp", "fsdp", "hsdp"]
+Compression = Literal["none", "fp16", "bf16", "powersgd", "topk"]
 ActivationCheckpointing = Literal["none", "full", "selective"]
 
 
@@ -25,6 +26,10 @@ class Ddp:
     static_graph: bool = False
     find_unused_parameters: bool = False
     gradient_as_bucket_view: bool = True
+    compression: Compression = "none"
+    compression_ratio: float = field(default=0.1, metadata=bounds(above=0, maximum=1))
+    compression_rank: int = field(default=2, metadata=bounds(minimum=1, maximum=4096))
+    compression_warmup_steps: int = field(default=0, metadata=bounds(minimum=0, maximum=2**31 - 1))
 
 
 @dataclass(frozen=True)

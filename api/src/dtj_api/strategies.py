@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from dtj_api.fields import FieldError
+from dtj_api.fields import FieldError, manifest_name
 from dtj_api.parallel import Ddp, Fsdp
 from dtj_api.training import Training
 
@@ -22,9 +22,23 @@ def strategy_errors(training: Training, path: str) -> Iterator[FieldError]:
     if training.ddp.static_graph and training.batch.accumulation > 1:
         problem = "does not go with batch.accumulation: torch's reducer fails in a first pass without an exchange"
         yield FieldError(f"{path}.ddp.staticGraph", problem, "remove it, or set accumulation: 1")
+    yield from _compression_errors(training.ddp, f"{path}.ddp")
     if training.fsdp.wrap == "blocks" and training.fsdp.min_parameters != Fsdp().min_parameters:
         yield FieldError(f"{path}.fsdp.minParameters", "is only for wrap: size", "remove it, or set wrap: size")
     yield from _precision_errors(training, f"{path}.precision")
+
+
+def _compression_errors(ddp: Ddp, path: str) -> Iterator[FieldError]:
+    """Settings of another compression than the one that is set."""
+    readers = {
+        "compression_ratio": ("topk",),
+        "compression_rank": ("powersgd",),
+        "compression_warmup_steps": ("powersgd", "topk"),
+    }
+    for name, kinds in readers.items():
+        if getattr(ddp, name) != getattr(Ddp(), name) and ddp.compression not in kinds:
+            problem = f"is for compression {' and '.join(kinds)}, not {ddp.compression}"
+            yield FieldError(f"{path}.{manifest_name(name)}", problem, f"remove it, or set compression: {kinds[0]}")
 
 
 def _precision_errors(training: Training, path: str) -> Iterator[FieldError]:
@@ -36,4 +50,4 @@ def _precision_errors(training: Training, path: str) -> Iterator[FieldError]:
         yield FieldError(f"{path}.compute", "is fp32, with parameters of bf16", "set compute: bf16, or params: fp32")
     if training.strategy == "ddp" and precision.reduce != "fp32":
         problem = "strategy ddp reduces gradients in the format of its parameters"
-        yield FieldError(f"{path}.reduce", problem, "remove it, or set strategy: fsdp")
+        yield FieldError(f"{path}.reduce", problem, f"set ddp.compression: {precision.reduce}, or strategy: fsdp")

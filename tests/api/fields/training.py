@@ -9,6 +9,7 @@ DIMENSIONS: Object = {"training": {"model": {"size": None, "dimensions": {"layer
 TOKENS: Object = {"training": {"data": {"text": None, "tokens": "/data/train.bin", "vocabularySize": 50257}}}
 IMAGES: Object = {"training": {"model": {"name": "mlp"}, "data": {"text": None, "images": "digits"}}}
 SHARDED: Object = {"training": {"strategy": "fsdp"}}
+TOPK: Object = {"training": {"ddp": {"compression": "topk"}}}
 HYBRID: Object = {"training": {"strategy": "hsdp", "mesh": {"shard": 1}}}
 
 
@@ -94,6 +95,16 @@ ROWS: list[Row] = [
     ),
     told("ddp.findUnusedParameters", True, wrong="yes", says="findUnusedParameters.*must be of type boolean"),
     told("ddp.gradientAsBucketView", False, wrong="no", says="gradientAsBucketView.*must be of type boolean"),
+    told("ddp.compression", "fp16", wrong="zip", says='Unsupported value: "zip"'),
+    told("ddp.compressionRatio", 0.01, wrong=0, says="compressionRatio.*greater than 0", given=TOPK),
+    told(
+        "ddp.compressionRank",
+        4,
+        wrong=0,
+        says="compressionRank.*greater than or equal to 1",
+        given={"training": {"ddp": {"compression": "powersgd"}}},
+    ),
+    told("ddp.compressionWarmupSteps", 50, wrong=-1, says="WarmupSteps.*greater than or equal to 0", given=TOPK),
     told("fsdp.wrap", "size", wrong="all", says='Unsupported value: "all"', given=SHARDED),
     told(
         "fsdp.minParameters",
@@ -125,7 +136,7 @@ ROWS: list[Row] = [
         "precision.reduce",
         "bf16",
         wrong="bf16",
-        says="reduce: strategy ddp reduces gradients in the format of its parameters; remove it, or set strategy: fsdp",
+        says="reduce: strategy ddp reduces gradients in the format of its parameters; set ddp.compression: bf16",
         beside=SHARDED,
     ),
     told("activationCheckpointing", "selective", wrong="some", says='Unsupported value: "some"'),

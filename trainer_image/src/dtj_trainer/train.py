@@ -80,6 +80,7 @@ class Run:
             tokens_per_sample=dataset.tokens_per_sample,
             log=log,
             run=run_folder,
+            traffic=self.strategy.traffic,
         )
         self.batch = training.per_process_batch(self.layout.data_ranks)
         self.sampler = Sampler(

@@ -14,7 +14,9 @@ SAVE_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 30
 class Metrics:
     """Label children are made once: looking one up costs three times an update."""
 
-    def __init__(self, rank: int, *, tokens: bool, saves: bool, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, rank: int, *, tokens: bool, saves: bool, compresses: bool, environ: Mapping[str, str] = os.environ
+    ) -> None:
         self._registry = CollectorRegistry()
         self._values = (environ.get(environment.JOB, ""), environ.get(environment.NAMESPACE, ""), str(rank))
         self.step = self._gauge("dtj_step", "Optimizer steps done")
@@ -26,6 +28,10 @@ class Metrics:
         self.samples = self._counter("dtj_samples", "Training samples this rank has read")
         self.step_seconds = self._histogram("dtj_step_seconds", "Wall time of an optimizer step", SECONDS)
         self.tokens = self._counter("dtj_tokens", "Training tokens this rank has read") if tokens else None
+        self.gradient_bytes = self.gradient_bytes_saved = None
+        if compresses:
+            self.gradient_bytes = self._counter("dtj_gradient_bytes", "Bytes of gradients this rank has given away")
+            self.gradient_bytes_saved = self._counter("dtj_gradient_bytes_saved", "What compression has spared of them")
         self.checkpoint_seconds = self.checkpoint_step = None
         if saves:
             self.checkpoint_seconds = self._histogram("dtj_checkpoint_seconds", "Wall time of a save", SAVE_SECONDS)

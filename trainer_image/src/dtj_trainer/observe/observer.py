@@ -11,6 +11,7 @@ from dtj_trainer.clock import rfc3339
 from dtj_trainer.observe.eta import Estimate
 from dtj_trainer.observe.log import Log
 from dtj_trainer.observe.metrics import Metrics
+from dtj_trainer.parallel.strategy import Traffic
 from dtj_trainer.run_folder import RunFolder
 
 WRITE_SECONDS = 0.5
@@ -20,11 +21,22 @@ class Observer:
     """One rank's. Rank 0 alone logs steps and writes the progress record; all ranks have metrics."""
 
     def __init__(
-        self, *, config: RunConfig, rank: int, data_ranks: int, tokens_per_sample: int, log: Log, run: RunFolder | None
+        self,
+        *,
+        config: RunConfig,
+        rank: int,
+        data_ranks: int,
+        tokens_per_sample: int,
+        log: Log,
+        run: RunFolder | None,
+        traffic: Traffic | None = None,
     ) -> None:
         training, policy = config.training, config.checkpoint
         self.log, self._run, self._leads = log, run, rank == 0
-        self.metrics = Metrics(rank, tokens=tokens_per_sample > 0, saves=policy is not None and rank == 0)
+        self.metrics = Metrics(
+            rank, tokens=tokens_per_sample > 0, saves=policy is not None and rank == 0, compresses=traffic is not None
+        )
+        self._traffic, self._told = traffic, Traffic()
         self._global_batch = training.global_batch(data_ranks)
         self._own_batch = self._global_batch // data_ranks
         self._tokens_per_sample = tokens_per_sample
@@ -59,6 +71,18 @@ class Observer:
         if metrics.tokens is not None:
             metrics.tokens.inc(self._own_batch * self._tokens_per_sample)
         metrics.last_step.set(time.time())
+        if self._traffic is not None:
+            self._tell(self._traffic)
+
+    def _tell(self, traffic: Traffic) -> None:
+        """What compression has sent and spared since it was last told."""
+        sent, dense = traffic.sent - self._told.sent, traffic.dense - self._told.dense
+        self._told.count(sent, dense)
+        assert self.metrics.gradient_bytes is not None
+        assert self.metrics.gradient_bytes_saved is not None
+        self.metrics.gradient_bytes.inc(sent)
+        # the first steps of a hook may cost more than they save
+        self.metrics.gradient_bytes_saved.inc(max(0, dense - sent))
 
     def logged(self, step: int, *, epoch: int, loss: float, gradient_norm: float, learning_rate: float) -> None:
         """The loss of this step has been read back and is the mean over the ranks."""

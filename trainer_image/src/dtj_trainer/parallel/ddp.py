@@ -16,7 +16,7 @@ class DataParallel(Strategy):
     def __init__(
         self, model: nn.Module, config: Ddp, device: torch.device, autocast: torch.dtype | None, *, alone: bool
     ) -> None:
-        replica: nn.Module = model
+        super().__init__(model, model, device, autocast)
         if not alone:
             replica = DistributedDataParallel(
                 model,
@@ -26,7 +26,12 @@ class DataParallel(Strategy):
                 find_unused_parameters=config.find_unused_parameters,
                 gradient_as_bucket_view=config.gradient_as_bucket_view,
             )
-        super().__init__(model, replica, device, autocast)
+            self._called = replica
+            if config.compression != "none":
+                # its imports take a second
+                from dtj_trainer.parallel.compression import compress
+
+                self.traffic = compress(replica, config)
 
     def exchange(self, *, last: bool) -> AbstractContextManager[object]:
         if last or not isinstance(self._called, DistributedDataParallel):

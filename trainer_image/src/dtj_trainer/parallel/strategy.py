@@ -11,6 +11,17 @@ from dtj_trainer.models import loss
 Microbatch = tuple[Tensor, Tensor]
 
 
+class Traffic:
+    """Bytes of gradients that this rank has given away, and what they would have been without compression."""
+
+    def __init__(self) -> None:
+        self.sent = self.dense = 0
+
+    def count(self, sent: int, dense: int) -> None:
+        self.sent += sent
+        self.dense += dense
+
+
 class Strategy:
     """One rank's part.
 
@@ -21,9 +32,11 @@ class Strategy:
 
     Attributes:
         even: every rank must take part in every forward pass, also where it has no samples left.
+        traffic: of compressed gradients.
     """
 
     even = False
+    traffic: Traffic | None = None
 
     def __init__(self, model: nn.Module, called: nn.Module, device: torch.device, autocast: torch.dtype | None) -> None:
         self.model, self._called = model, called

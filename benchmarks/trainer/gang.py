@@ -1,4 +1,4 @@
-"""Runs a case: its ranks are forked from this process, which has imported torch for them all."""
+"""Runs of the trainer's own steps by ranks that are forked from this process, which has imported torch for them all."""
 
 import json
 import multiprocessing
@@ -23,8 +23,9 @@ from dtj_trainer.checkpoint import state
 from dtj_trainer.distributed import World
 from dtj_trainer.observe.log import Log
 from dtj_trainer.train import Run
+from torch._C._distributed_c10d import TCPStore
 
-from tests.equivalence.cases import Fields
+Fields = dict[str, Any]
 
 STEPS = 20
 SECONDS = 300.0
@@ -49,6 +50,7 @@ class Trace:
         losses, norms: after each step: mean over the ranks, and of the gradient before clipping.
         validation: the loss after the last step.
         weights: by name, whole.
+        sent_bytes, dense_bytes: of rank 0's gradients, where they are compressed.
         error: why there is none of these.
     """
 
@@ -56,6 +58,8 @@ class Trace:
     norms: list[float] = field(default_factory=list)
     validation: float = 0.0
     weights: dict[str, Any] = field(default_factory=dict)
+    sent_bytes: int = 0
+    dense_bytes: int = 0
     error: str = ""
 
 
@@ -99,7 +103,7 @@ def _train(raw: Fields, rank: int, ranks: Ranks, port: int) -> Trace:
     config = configuration.load(None, {"DTJ_CONFIG": json.dumps({"training": raw})}, ranks)
     control = None
     if ranks.world > 1:
-        store = dist.TCPStore("127.0.0.1", port, ranks.world, rank == 0, timedelta(seconds=60))
+        store = TCPStore("127.0.0.1", port, ranks.world, rank == 0, timedelta(seconds=60))
         timeout = timedelta(seconds=config.training.timeout_seconds)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks.world, timeout=timeout)
         control = dist.group.WORLD
@@ -120,6 +124,8 @@ def _train(raw: Fields, rank: int, ranks: Ranks, port: int) -> Trace:
         for name, tensor in state.whole_weights(job.model, world).items()
         if rank == 0
     }
+    if job.strategy.traffic is not None:
+        trace.sent_bytes, trace.dense_bytes = job.strategy.traffic.sent, job.strategy.traffic.dense
     world.sum(0.0)
     return trace
 

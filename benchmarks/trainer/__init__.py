@@ -1,0 +1,1 @@
+"""The trainer: what its strategies compute, and how fast."""
