@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import queue
 import socket
 import sys
 import traceback
@@ -79,6 +80,9 @@ def run(training: Fields, ranks: Ranks, *, double: bool, base: Fields = BASE) ->
         while len(traces) < len(processes) and not any(trace.error for trace in traces.values()):
             rank, trace = answers.get(timeout=SECONDS)
             traces[rank] = trace
+    except queue.Empty:
+        silent = sorted(set(range(ranks.world)) - traces.keys())
+        return Trace(error=f"nothing from ranks {silent} in {SECONDS:.0f} s")
     finally:
         for process in processes:
             process.kill()

@@ -33,7 +33,7 @@ def _row(case: Case, found: Difference) -> str:
     words = "ok" if found.within(case) else found.error.strip().splitlines()[-1] if found.error else "BEYOND"
     figures = " | ".join(f"{value:.1e}" for value in (found.loss, found.norm, found.parameters))
     numbers = "fp64" if case.double else "fp32"
-    bars = f"{case.bars[0]:.0e}, {case.bars[1]:.0e}"
+    bars = ", ".join(f"{bar:.0e}" for bar in case.bars)
     return f"| {case.name} | {case.world} | {numbers} | {figures} | {bars} | {words} |"
 
 

@@ -20,7 +20,8 @@ class Difference:
     error: str = ""
 
     def within(self, case: Case) -> bool:
-        return not self.error and self.loss <= case.bars[0] and self.parameters <= case.bars[1]
+        found = (self.loss, self.norm, self.parameters)
+        return not self.error and all(value <= bar for value, bar in zip(found, case.bars, strict=True))
 
 
 class Comparison:

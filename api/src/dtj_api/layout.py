@@ -60,23 +60,32 @@ def layout_errors(training: Training, ranks: Ranks, path: str) -> Iterator[Field
     """Why there is no such mesh, or what was given for another."""
     mesh, strategy, world = training.mesh, training.strategy, ranks.world
     if strategy == "hsdp":
-        yield from _hybrid_errors(training, ranks, f"{path}.mesh")
+        wrong = list(_hybrid_errors(training, ranks, f"{path}.mesh"))
+        yield from wrong
+        if wrong:
+            return
     else:
         spread, single = ("replicate", "shard") if strategy == "ddp" else ("shard", "replicate")
         over, other = getattr(mesh, spread), getattr(mesh, single)
         if other not in (None, 1):
-            remedy = f"remove it, or set strategy hsdp for {other} x {world // other or 1}"
+            fits = world % other == 0
+            remedy = f"remove it{f', or set strategy: hsdp for {single} {other}' if fits else ''}"
             yield FieldError(f"{path}.mesh.{single}", f"strategy {strategy} has no such dimension", remedy)
+            return
         if over not in (None, world):
             problem = f"is {over}, but the job has {_ranks(world)}"
             yield FieldError(f"{path}.mesh.{spread}", problem, f"remove it: strategy {strategy} takes all of them")
-    yield from _reshard_errors(training, ranks, path)
+            return
+    if strategy != "ddp":
+        yield from _sharding_errors(training, ranks, f"{path}.fsdp")
 
 
 def _hybrid_errors(training: Training, ranks: Ranks, path: str) -> Iterator[FieldError]:
     mesh, world = training.mesh, ranks.world
     if mesh.replicate is None and mesh.shard is None:
-        if ranks.local in (1, world):
+        if world == 1:
+            yield FieldError(path, "there is 1 rank, and nothing to lay out", "set strategy: ddp, or add workers")
+        elif ranks.local in (1, world):
             problem = "names neither replicate nor shard, and pods of one process, or a single pod, suggest none"
             yield FieldError(path, problem, f"set shard to a divisor of {world}, the number of ranks")
         return
@@ -88,16 +97,19 @@ def _hybrid_errors(training: Training, ranks: Ranks, path: str) -> Iterator[Fiel
         yield FieldError(path, f"{words} {does_not} {world}, the number of ranks", "change it, or the number of ranks")
 
 
-def _reshard_errors(training: Training, ranks: Ranks, path: str) -> Iterator[FieldError]:
-    to = training.fsdp.reshard_to
-    if to is None or training.strategy == "ddp":
+def _sharding_errors(training: Training, ranks: Ranks, path: str) -> Iterator[FieldError]:
+    """Of a mesh that there is."""
+    to, shard = training.fsdp.reshard_to, layout(training, ranks).shard
+    if training.fsdp.cpu_offload and ranks.world == 1:
+        yield FieldError(f"{path}.cpuOffload", "needs 2 ranks at least, and there is 1", "remove it, or add workers")
+    if to is None:
         return
     if not training.fsdp.reshard_after_forward:
-        yield FieldError(f"{path}.fsdp.reshardTo", "is set, but reshardAfterForward is false", "remove one of them")
-    shard = layout(training, ranks).shard
+        yield FieldError(f"{path}.reshardTo", "is set, but reshardAfterForward is false", "remove one of them")
     if to >= shard or shard % to:
-        problem = f"{to} is no proper divisor of {shard}, the ranks that hold one copy"
-        yield FieldError(f"{path}.fsdp.reshardTo", problem, "choose one, such as the number of ranks in a pod")
+        proper = [str(size) for size in range(2, shard) if shard % size == 0]
+        remedy = f"choose one of: {', '.join(proper[:8])}" if proper else "remove it: there is none"
+        yield FieldError(f"{path}.reshardTo", f"{to} is no proper divisor of {shard}, the ranks of one copy", remedy)
 
 
 def _ranks(count: int) -> str:

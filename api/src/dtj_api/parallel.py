@@ -48,8 +48,14 @@ class Fsdp:
 
 @dataclass(frozen=True)
 class Precision:
-    """Number formats: of parameters and optimizer state, of matrix products, of the reduction of gradients."""
+    """Number formats: of parameters and optimizer state, of matrix products, of the reduction of gradients (which is
+    fp32 with fsdp and hsdp, and the parameters' own with ddp, where it is not given)."""
 
     params: Literal["fp32", "bf16"] = "fp32"
     compute: Literal["fp32", "bf16", "fp16"] = "fp32"
-    reduce: Literal["fp32", "bf16", "fp16"] = "fp32"
+    reduce: Literal["fp32", "bf16", "fp16"] | None = None
+
+    @property
+    def is_half(self) -> bool:
+        """Whether anything is in fp16, whose small numbers need a loss scale."""
+        return "fp16" in (self.compute, self.reduce)

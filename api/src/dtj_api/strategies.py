@@ -42,12 +42,16 @@ def _compression_errors(ddp: Ddp, path: str) -> Iterator[FieldError]:
 
 
 def _precision_errors(training: Training, path: str) -> Iterator[FieldError]:
-    precision = training.precision
+    precision, ddp = training.precision, training.strategy == "ddp"
     if precision.compute == "fp16" and precision.params != "fp32":
         problem = f"fp16 needs a loss scale, which does not fit {precision.params} parameters"
         yield FieldError(f"{path}.compute", problem, "set compute: bf16, or params: fp32")
+    if precision.compute == "fp16" and ddp and training.ddp.compression in ("powersgd", "topk"):
+        problem = f"one overflow would stay in what {training.ddp.compression} keeps for later steps"
+        yield FieldError(f"{path}.compute", problem, "set compute: bf16, or ddp.compression: fp16")
     if precision.params == "bf16" and precision.compute == "fp32":
         yield FieldError(f"{path}.compute", "is fp32, with parameters of bf16", "set compute: bf16, or params: fp32")
-    if training.strategy == "ddp" and precision.reduce != "fp32":
-        problem = "strategy ddp reduces gradients in the format of its parameters"
-        yield FieldError(f"{path}.reduce", problem, f"set ddp.compression: {precision.reduce}, or strategy: fsdp")
+    if ddp and precision.reduce not in (None, precision.params):
+        problem = f"strategy ddp reduces gradients in the format of its parameters, {precision.params}"
+        other = f"ddp.compression: {precision.reduce}" if precision.reduce != "fp32" else "params: fp32"
+        yield FieldError(f"{path}.reduce", problem, f"remove it, or set {other}, or strategy: fsdp")

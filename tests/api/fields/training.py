@@ -136,7 +136,7 @@ ROWS: list[Row] = [
         "precision.reduce",
         "bf16",
         wrong="bf16",
-        says="reduce: strategy ddp reduces gradients in the format of its parameters; set ddp.compression: bf16",
+        says="reduce: strategy ddp reduces gradients in the format of its parameters, fp32; remove it, or set ddp.comp",
         beside=SHARDED,
     ),
     told("activationCheckpointing", "selective", wrong="some", says='Unsupported value: "some"'),

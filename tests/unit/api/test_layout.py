@@ -52,7 +52,7 @@ MESH = "spec.training.mesh"
         (
             {"mesh": {"shard": 2}},
             PODS_OF_FOUR,
-            f"{MESH}.shard: strategy ddp has no such dimension; remove it, or set strategy hsdp for 2 x 4",
+            f"{MESH}.shard: strategy ddp has no such dimension; remove it, or set strategy: hsdp for shard 2",
         ),
         (
             {"mesh": {"replicate": 4}},
@@ -62,7 +62,7 @@ MESH = "spec.training.mesh"
         (
             {"strategy": "fsdp", "mesh": {"replicate": 2}},
             PODS_OF_FOUR,
-            f"{MESH}.replicate: strategy fsdp has no such dimension; remove it, or set strategy hsdp for 2 x 4",
+            f"{MESH}.replicate: strategy fsdp has no such dimension; remove it, or set strategy: hsdp for replicate 2",
         ),
         (
             {"strategy": "fsdp", "mesh": {"shard": 4}},
@@ -88,8 +88,57 @@ MESH = "spec.training.mesh"
         (
             {"strategy": "fsdp", "fsdp": {"reshardTo": 3}},
             PODS_OF_FOUR,
-            "spec.training.fsdp.reshardTo: 3 is no proper divisor of 8, the ranks that hold one copy; "
-            "choose one, such as the number of ranks in a pod",
+            "spec.training.fsdp.reshardTo: 3 is no proper divisor of 8, the ranks of one copy; choose one of: 2, 4",
+        ),
+        (
+            {"strategy": "fsdp", "fsdp": {"reshardTo": 2}},
+            Ranks(3, 1),
+            "spec.training.fsdp.reshardTo: 2 is no proper divisor of 3, the ranks of one copy; "
+            "remove it: there is none",
+        ),
+        (
+            {"strategy": "hsdp", "mesh": {"replicate": 16}, "fsdp": {"reshardTo": 2}},
+            PODS_OF_FOUR,
+            f"{MESH}: replicate 16 does not divide 8, the number of ranks; change it, or the number of ranks",
+        ),
+        (
+            {"mesh": {"shard": 3}},
+            PODS_OF_FOUR,
+            f"{MESH}.shard: strategy ddp has no such dimension; remove it",
+        ),
+        (
+            {"strategy": "hsdp"},
+            Ranks(1, 1),
+            f"{MESH}: there is 1 rank, and nothing to lay out; set strategy: ddp, or add workers",
+        ),
+        (
+            {"strategy": "fsdp", "fsdp": {"cpuOffload": True}},
+            Ranks(1, 1),
+            "spec.training.fsdp.cpuOffload: needs 2 ranks at least, and there is 1; remove it, or add workers",
+        ),
+        (
+            {"precision": {"reduce": "bf16"}},
+            PODS_OF_FOUR,
+            "spec.training.precision.reduce: strategy ddp reduces gradients in the format of its parameters, fp32; "
+            "remove it, or set ddp.compression: bf16, or strategy: fsdp",
+        ),
+        (
+            {"precision": {"params": "bf16", "compute": "bf16", "reduce": "fp32"}},
+            PODS_OF_FOUR,
+            "spec.training.precision.reduce: strategy ddp reduces gradients in the format of its parameters, bf16; "
+            "remove it, or set params: fp32, or strategy: fsdp",
+        ),
+        (
+            {"precision": {"compute": "fp16"}, "ddp": {"compression": "powersgd"}},
+            PODS_OF_FOUR,
+            "spec.training.precision.compute: one overflow would stay in what powersgd keeps for later steps; "
+            "set compute: bf16, or ddp.compression: fp16",
+        ),
+        (
+            {"ddp": {"compressionRatio": 0.5}},
+            PODS_OF_FOUR,
+            "spec.training.ddp.compressionRatio: is for compression topk, not none; "
+            "remove it, or set compression: topk",
         ),
         (
             {"strategy": "fsdp", "fsdp": {"reshardTo": 2, "reshardAfterForward": False}},

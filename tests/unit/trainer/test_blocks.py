@@ -49,13 +49,13 @@ def test_modules_of_a_size_are_the_smallest_that_hold_it(least: int, expected: l
 def test_the_loss_scale_is_halved_by_an_overflow_and_doubled_after_many_good_steps() -> None:
     from dtj_trainer.optimizer import LossScale
 
-    scale = LossScale("fp16")
+    scale = LossScale(moves=True)
     scale.update(overflowed=True)
     assert scale.value == LossScale.FIRST / 2
     for _ in range(LossScale.GROWTH_STEPS):
         scale.update(overflowed=False)
     assert scale.value == LossScale.FIRST
-    fixed = LossScale("bf16")
+    fixed = LossScale(moves=False)
     fixed.update(overflowed=False)
     assert (fixed.value, fixed.moves) == (1.0, False)
 
@@ -65,10 +65,26 @@ def test_a_step_whose_gradients_overflowed_changes_nothing() -> None:
     from dtj_trainer.optimizer import LossScale, step
 
     parameter = torch.nn.Parameter(torch.ones(3))
-    optimizer, scale = torch.optim.SGD([parameter], lr=0.1), LossScale("fp16")
+    optimizer, scale = torch.optim.SGD([parameter], lr=0.1), LossScale(moves=True)
     parameter.grad = torch.tensor([1.0, float("inf"), 1.0])
     step(optimizer, 1.0, scale)
     assert parameter.tolist() == [1.0, 1.0, 1.0]
     parameter.grad = torch.full((3,), scale.value)
     assert step(optimizer, None, scale).item() == pytest.approx(3**0.5)
     assert parameter.tolist() == pytest.approx([0.9] * 3)
+
+
+def test_the_loss_scale_goes_on_from_a_checkpoint() -> None:
+    from dtj_trainer.optimizer import LossScale
+
+    saved, resumed = LossScale(moves=True), LossScale(moves=True)
+    saved.update(overflowed=True)
+    saved.update(overflowed=False)
+    resumed.load(saved.state())
+    assert resumed.state() == saved.state() == {"value": LossScale.FIRST / 2, "good": 1.0}
+    # of a run that had none
+    resumed.load(LossScale(moves=False).state())
+    assert resumed.value == LossScale.FIRST / 2
+    for _ in range(30):
+        resumed.update(overflowed=True)
+    assert resumed.hopeless

@@ -97,9 +97,9 @@ def test_whole_checkpoint_of_another_format_is_an_error_rather_than_skipped(dire
     path = save(directory, 10) / layout.MANIFEST
     body = json.loads(path.read_text())
     del body["checksum"]
-    body["format"] = 2
+    body["format"] = layout.FORMAT + 1
     path.write_text(json.dumps({"checksum": layout._checksum(body)} | body))
-    with pytest.raises(TrainerError, match="format 2") as caught:
+    with pytest.raises(TrainerError, match=f"format {layout.FORMAT + 1}") as caught:
         reader.newest_valid(directory.path)
     assert caught.value.code == ExitCode.CHECKPOINT_INVALID
 

@@ -35,10 +35,10 @@ class LossScale:
         overflowed: those of the last step did; it was left out.
     """
 
-    FIRST, GROWTH_STEPS = 2.0**16, 2000
+    FIRST, LEAST, GROWTH_STEPS = 2.0**16, 2.0**-10, 2000
 
-    def __init__(self, compute: str) -> None:
-        self.moves = compute == "fp16"
+    def __init__(self, *, moves: bool) -> None:
+        self.moves = moves
         self.value = self.FIRST if self.moves else 1.0
         self.overflowed = False
         self._good = 0
@@ -50,6 +50,20 @@ class LossScale:
             self.value /= 2
         elif self._good == self.GROWTH_STEPS:
             self.value, self._good = self.value * 2, 0
+
+    @property
+    def hopeless(self) -> bool:
+        """No scale makes the gradients finite."""
+        return self.moves and self.value < self.LEAST
+
+    def state(self) -> dict[str, float]:
+        """What a checkpoint keeps of it."""
+        return {"value": self.value, "good": float(self._good)}
+
+    def load(self, state: dict[str, float]) -> None:
+        """Go on from a checkpoint, which may be of a run in another format."""
+        if self.moves and state["value"] != 1.0:
+            self.value, self._good = state["value"], int(state["good"])
 
 
 def step(optimizer: torch.optim.Optimizer, grad_clip: float | None, scale: LossScale) -> Tensor:
@@ -69,12 +83,14 @@ def step(optimizer: torch.optim.Optimizer, grad_clip: float | None, scale: LossS
         optimizer.step()
     scale.update(overflowed=overflowed)
     optimizer.zero_grad(set_to_none=True)
-    return torch.zeros_like(norm) if overflowed else norm
+    return torch.zeros_like(norm) if overflowed and not scale.hopeless else norm
 
 
 def all_finite(parameters: Iterable[Tensor]) -> bool:
     """Whether every number that this rank holds is finite."""
-    return bool(torch.stack([torch.isfinite(_local(p)).all() for p in parameters]).all().item())
+    flags = [torch.isfinite(_local(p)).all() for p in parameters]
+    # with offload some are on the CPU, and what was gathered for an evaluation is not
+    return bool(torch.stack([flag.to(flags[0].device) for flag in flags]).all().item())
 
 
 def _total_norm(gradients: list[Tensor]) -> Tensor:

@@ -62,13 +62,14 @@ class Run:
         self.strategy = parallelise(lambda: models.build(shape, training.seed), training, self.layout, world)
         self.model = self.strategy.model
         self.optimizer = optimizer.build(self.model, training.optimizer)
-        self.scale = optimizer.LossScale(training.precision.compute)
+        self.scale = optimizer.LossScale(moves=training.precision.is_half)
         self.saver = Saver(
             config=config,
             shape=shape,
             dataset=dataset,
             model=self.model,
             optimizer=self.optimizer,
+            scale=self.scale,
             data_ranks=self.layout.data_ranks,
             world=world,
             log=log,

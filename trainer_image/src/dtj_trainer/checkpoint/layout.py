@@ -20,7 +20,7 @@ from dtj_api.fields import InvalidFields, decode, encode
 
 from dtj_trainer.shape import ModelShape
 
-FORMAT = 1
+FORMAT = 2
 MODEL = "model.safetensors"
 OPTIMIZER = "optimizer.pt"
 MANIFEST = "manifest.json"

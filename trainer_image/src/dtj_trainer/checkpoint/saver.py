@@ -25,6 +25,7 @@ from dtj_trainer.data.dataset import Dataset
 from dtj_trainer.distributed import World
 from dtj_trainer.errors import TrainerError
 from dtj_trainer.observe.log import Log
+from dtj_trainer.optimizer import LossScale
 from dtj_trainer.shape import ModelShape, differences
 
 
@@ -57,12 +58,13 @@ class Saver:
         dataset: Dataset,
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
+        scale: LossScale,
         data_ranks: int,
         world: World,
         log: Log,
     ) -> None:
         self.config, self.shape, self.dataset, self.data_ranks = config, shape, dataset, data_ranks
-        self.model, self.optimizer, self.world, self.log = model, optimizer, world, log
+        self.model, self.optimizer, self.scale, self.world, self.log = model, optimizer, scale, world, log
         self.attempt = Attempt.from_environment(os.environ)
         self.saved: SavedCheckpoint | None = None
         self._torn: frozenset[str] = frozenset()
@@ -92,7 +94,8 @@ class Saver:
         if self.saved is None:
             return 0
         state.share_weights(self.model, loaded.weights if loaded else None, self.world)
-        state.share_optimizer(self.model, self.optimizer, loaded.optimizer if loaded else None, self.world)
+        kept = state.share_optimizer(self.model, self.optimizer, loaded.optimizer if loaded else None, self.world)
+        self.scale.load(kept["loss_scale"])
         return self.saved.step
 
     def due(self, step: int) -> bool:
@@ -109,7 +112,7 @@ class Saver:
 
     def save(self, step: int, losses: Losses) -> SavedCheckpoint:
         """Raises TrainerError: FENCED, STORAGE_FULL or CHECKPOINT_INVALID on rank 0, PEER_LOST on the others."""
-        contents = state.contents(self.model, self.optimizer, self.world)
+        contents = state.contents(self.model, self.optimizer, {"loss_scale": self.scale.state()}, self.world)
         self.saved = self.world.from_rank_zero(lambda: self._write(step, losses, contents))
         self._schedule.restart()
         return self.saved

@@ -23,11 +23,12 @@ Weights = dict[str, Tensor]
 Tree = dict[str, Any]
 
 
-def contents(model: nn.Module, optimizer: torch.optim.Optimizer, world: World) -> list[Content]:
-    """The files that hold them, on rank 0; every rank must call it, since each may hold a part. [] on the others."""
+def contents(model: nn.Module, optimizer: torch.optim.Optimizer, beside: Tree, world: World) -> list[Content]:
+    """The files that hold them, and what is to be kept `beside` the optimizer's state, on rank 0; [] on the others.
+    Every rank must call it, since each may hold a part."""
     keep = world.rank == 0
     weights = whole_weights(model, world)
-    state = _map(named(model, optimizer), lambda tensor: _whole(tensor, keep=keep))
+    state = _map(named(model, optimizer), lambda tensor: _whole(tensor, keep=keep)) | beside
     if not keep:
         return []
     return [
@@ -66,9 +67,13 @@ def share_weights(model: nn.Module, weights: Weights | None, world: World) -> No
         mine.copy_(_part(world.broadcast(whole.to(mine.dtype)), mine))
 
 
-def share_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, state: Tree | None, world: World) -> None:
-    """Load into every rank its part of the state that rank 0 has: its skeleton as an object, then tensor by tensor."""
-    skeleton = world.from_rank_zero(lambda: _map(state, lambda tensor: tensor.to("meta")))
+def share_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, state: Tree | None, world: World) -> Tree:
+    """Load into every rank its part of the state that rank 0 has: its skeleton as an object, then tensor by tensor.
+
+    Returns:
+        the skeleton, with what was kept beside.
+    """
+    skeleton: Tree = world.from_rank_zero(lambda: _map(state, lambda tensor: tensor.to("meta")))
     values = iter(_tensors(state)) if state is not None else None
     parameters = dict(model.named_parameters())
     numbers = {name: number for number, name in enumerate(_names(model, optimizer))}
@@ -83,6 +88,7 @@ def share_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, state: T
     }
     groups = [{**group, "params": [numbers[name] for name in group["params"]]} for group in skeleton["param_groups"]]
     optimizer.load_state_dict({"state": filled, "param_groups": groups})
+    return skeleton
 
 
 def named(model: nn.Module, optimizer: torch.optim.Optimizer) -> Tree:

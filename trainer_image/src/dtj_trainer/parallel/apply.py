@@ -34,13 +34,14 @@ def parallelise(build: Callable[[], nn.Module], training: Training, layout: Layo
 
 def _sharded(build: Callable[[], nn.Module], training: Training, layout: Layout, world: World) -> Strategy:
     # its imports take seconds
-    from dtj_trainer.parallel.fsdp import FullyShard, mesh_of
+    from dtj_trainer.parallel.fsdp import FullyShard, mesh_of, set_timeouts
 
     with torch.device("meta"):
         model = build().to(dtype(training.precision.params))
     _transform(model, training)
-    mesh = mesh_of(layout, world.device, timedelta(seconds=training.timeout_seconds))
+    mesh = mesh_of(layout, world.device)
     strategy = FullyShard(model, training.fsdp, training.precision, mesh, world.device)
+    set_timeouts(timedelta(seconds=training.timeout_seconds))
     model.to_empty(device="cpu" if training.fsdp.cpu_offload else world.device)
     state.share_weights(model, build().state_dict() if world.rank == 0 else None, world)
     return strategy

@@ -9,6 +9,7 @@ import torch.distributed as dist
 from dtj_api.layout import Layout
 from dtj_api.parallel import Fsdp, Precision
 from torch import nn
+from torch.distributed import distributed_c10d
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 
@@ -34,17 +35,19 @@ class FullyShard(Strategy):
         return nullcontext()
 
 
-def mesh_of(layout: Layout, device: torch.device, timeout: timedelta) -> DeviceMesh:
+def mesh_of(layout: Layout, device: torch.device) -> DeviceMesh:
     """`shard` alone, or `replicate` x `shard`."""
     if layout.replicate == 1:
         return init_device_mesh(device.type, (layout.shard,), mesh_dim_names=("shard",))
-    mesh = init_device_mesh(device.type, (layout.replicate, layout.shard), mesh_dim_names=("replicate", "shard"))
+    return init_device_mesh(device.type, (layout.replicate, layout.shard), mesh_dim_names=("replicate", "shard"))
+
+
+def set_timeouts(timeout: timedelta) -> None:
+    """Of every group there is: those that meshes make, and each resharded block its own, have torch's half an hour."""
     # torch 2.10 has it under its old name
-    set_timeout = getattr(dist, "set_timeout", None) or dist.distributed_c10d._set_pg_timeout
-    for name in ("replicate", "shard"):
-        # new groups have torch's own, half an hour
-        set_timeout(timeout, mesh.get_group(name))
-    return mesh
+    set_timeout = getattr(dist, "set_timeout", None) or distributed_c10d._set_pg_timeout
+    for group in list(distributed_c10d._world.pg_map):
+        set_timeout(timeout, group)
 
 
 def _shard(model: nn.Module, config: Fsdp, precision: Precision, mesh: DeviceMesh, *, pin: bool) -> None:
@@ -72,7 +75,7 @@ def _shard(model: nn.Module, config: Fsdp, precision: Precision, mesh: DeviceMes
 
 def _formats(precision: Precision, *, whole: bool) -> MixedPrecisionPolicy:
     """The model's answer is in full precision, a part's in that of the next one."""
-    compute, reduce = dtype(precision.compute), dtype(precision.reduce)
+    compute, reduce = dtype(precision.compute), dtype(precision.reduce or "fp32")
     if compute is None and reduce is None:
         return MixedPrecisionPolicy()
     return MixedPrecisionPolicy(
