@@ -79,7 +79,7 @@ class Bed:
 
     def cpu_seconds(self) -> dict[str, float]:
         """CPU seconds of each process since it began."""
-        return {name: _cpu(pid) for name, pid in self.cluster.processes.pids().items()}
+        return {name: cpu_of(pid) for name, pid in self.cluster.processes.pids().items()}
 
     def memory_peaks(self) -> dict[str, float]:
         """The most memory that each process has had, in MB."""
@@ -89,7 +89,8 @@ class Bed:
         return self.cluster.user_kubeconfig(name, ["system:masters"])
 
 
-def _cpu(pid: int) -> float:
+def cpu_of(pid: int) -> float:
+    """CPU seconds of a process since it began; 0 where it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Iterator
 from typing import Any
 
 import orjson
 from dtj_api import names
+from dtj_api.spec import JobSpec
 from dtj_api.validation import load_job_spec
 from dtj_operator.children import Blueprint, pods
 from dtj_operator.children.service import build as service
@@ -75,15 +77,24 @@ def floor(jobs: int, workers: int, owner_uid: str, *, services: bool) -> Iterato
     Args:
         owner_uid: of the config map `floor` that stands in for the jobs: garbage collection asks for the owner.
     """
-    spec = load_job_spec(dtj("floor", workers)["spec"], allowed=frozenset())
     for number in range(jobs):
-        blueprint = Blueprint(NAMESPACE, f"job-{number}", owner_uid, 0, spec, trainer_image="")
-        made = [*([service(blueprint)] if services else []), *pods(blueprint, range(workers))]
+        job = blueprint(f"job-{number}", workers, owner_uid)
+        made = [*([service(job)] if services else []), *pods(job, range(workers))]
         for manifest in made:
             owner = manifest["metadata"]["ownerReferences"][0]
             owner |= {"apiVersion": "v1", "kind": "ConfigMap", "name": "floor"}
             plural = manifest["kind"].lower() + "s"
             yield f"/api/v1/namespaces/{NAMESPACE}/{plural}", orjson.dumps(manifest)
+
+
+def blueprint(name: str, workers: int = 2, owner_uid: str = "0") -> Blueprint:
+    """What our operator makes the children of such a job from."""
+    return Blueprint(NAMESPACE, name, owner_uid, 0, _spec(workers), trainer_image="")
+
+
+@functools.cache
+def _spec(workers: int) -> JobSpec:
+    return load_job_spec(dtj("floor", workers)["spec"], allowed=frozenset())
 
 
 def failed_status(pod: Object, now: str) -> Object:
