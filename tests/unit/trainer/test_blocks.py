@@ -56,7 +56,8 @@ def test_the_loss_scale_is_halved_by_an_overflow_and_doubled_after_many_good_ste
         scale.update(overflowed=False)
     assert scale.value == LossScale.FIRST
     fixed = LossScale(moves=False)
-    fixed.update(overflowed=False)
+    for _ in range(LossScale.GROWTH_STEPS):
+        fixed.update(overflowed=False)
     assert (fixed.value, fixed.moves) == (1.0, False)
 
 

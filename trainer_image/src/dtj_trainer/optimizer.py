@@ -44,6 +44,8 @@ class LossScale:
         self._good = 0
 
     def update(self, *, overflowed: bool) -> None:
+        if not self.moves:
+            return
         self.overflowed = overflowed
         self._good = 0 if overflowed else self._good + 1
         if overflowed:
@@ -54,7 +56,7 @@ class LossScale:
     @property
     def hopeless(self) -> bool:
         """No scale makes the gradients finite."""
-        return self.moves and self.value < self.LEAST
+        return self.value < self.LEAST
 
     def state(self) -> dict[str, float]:
         """What a checkpoint keeps of it."""
