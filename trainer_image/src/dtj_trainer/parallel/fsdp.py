@@ -53,12 +53,13 @@ def set_timeouts(timeout: timedelta) -> None:
 def _shard(model: nn.Module, config: Fsdp, precision: Precision, mesh: DeviceMesh, *, pin: bool) -> None:
     wrapped = list(of_size(model, config.min_parameters)) if config.wrap == "size" else blocks(model)
     parts = [part for part in wrapped if part is not model]
+    reshard = config.reshard_to or config.reshard_after_forward
     offload = CPUOffloadPolicy(pin_memory=pin) if config.cpu_offload else OffloadPolicy()
     for part in parts:
         fully_shard(
             part,
             mesh=mesh,
-            reshard_after_forward=config.reshard_to or config.reshard_after_forward,
+            reshard_after_forward=reshard,
             mp_policy=_formats(precision, whole=False),
             offload_policy=offload,
         )
@@ -66,7 +67,7 @@ def _shard(model: nn.Module, config: Fsdp, precision: Precision, mesh: DeviceMes
         model,
         mesh=mesh,
         # what is not in a part is needed first in the backward pass
-        reshard_after_forward=False if parts else config.reshard_to or config.reshard_after_forward,
+        reshard_after_forward=False if parts else reshard,
         mp_policy=_formats(precision, whole=True),
         offload_policy=offload,
     )
@@ -75,7 +76,7 @@ def _shard(model: nn.Module, config: Fsdp, precision: Precision, mesh: DeviceMes
 
 def _formats(precision: Precision, *, whole: bool) -> MixedPrecisionPolicy:
     """The model's answer is in full precision, a part's in that of the next one."""
-    compute, reduce = dtype(precision.compute), dtype(precision.reduce or "fp32")
+    compute, reduce = dtype(precision.compute), dtype(precision.reduce)
     if compute is None and reduce is None:
         return MixedPrecisionPolicy()
     return MixedPrecisionPolicy(

@@ -5,6 +5,6 @@ import torch
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-def dtype(name: str) -> torch.dtype | None:
+def dtype(name: str | None) -> torch.dtype | None:
     """None for fp32, which is what tensors are without being asked."""
-    return _DTYPES.get(name)
+    return _DTYPES.get(name or "fp32")

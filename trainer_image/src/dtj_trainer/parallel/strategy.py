@@ -62,15 +62,12 @@ class Strategy:
     def logits(self, inputs: Tensor) -> Tensor:
         """The model's answer, without gradients."""
         with torch.no_grad(), self._formats():
-            answer: Tensor = self._evaluated()(inputs)
+            answer: Tensor = self.model(inputs)
         return answer.float() if answer.dtype != torch.float64 else answer
 
     def exchange(self, *, last: bool) -> AbstractContextManager[object]:
         """Around one forward and backward pass; `last` of the step."""
         return nullcontext()
-
-    def _evaluated(self) -> nn.Module:
-        return self.model
 
     def _formats(self) -> AbstractContextManager[object]:
         if self._autocast is None:
