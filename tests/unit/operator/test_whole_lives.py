@@ -13,21 +13,22 @@ from tests.unit.operator.reconciling import AGAIN, GANG, Operator, pods, run_all
 Life = Iterator[None]
 
 
-def a_life_that_succeeds(cluster: MemoryCluster) -> Life:
-    cluster.submit("gpt", GANG)
+def until_it_runs(cluster: MemoryCluster, spec: Any) -> Life:
+    cluster.submit("gpt", spec)
     yield
     run_all(cluster)
     yield
+
+
+def a_life_that_succeeds(cluster: MemoryCluster) -> Life:
+    yield from until_it_runs(cluster, GANG)
     for name in pods(cluster):
         cluster.end_pod(name, 0)
     yield
 
 
 def a_life_that_fails(cluster: MemoryCluster) -> Life:
-    cluster.submit("gpt", GANG)
-    yield
-    run_all(cluster)
-    yield
+    yield from until_it_runs(cluster, GANG)
     cluster.end_pod("gpt-0-1", 137)
     yield
 
@@ -51,10 +52,7 @@ def a_life_that_waits_for_its_claim(cluster: MemoryCluster) -> Life:
 
 
 def a_life_with_two_failures(cluster: MemoryCluster) -> Life:
-    cluster.submit("gpt", AGAIN)
-    yield
-    run_all(cluster)
-    yield
+    yield from until_it_runs(cluster, AGAIN)
     cluster.end_pod("gpt-0-1", 137)
     yield
     cluster.end_pod("gpt-1-2", 1)

@@ -55,3 +55,31 @@ def test_nothing_is_left_out_while_it_warms_up(train: Any) -> None:
     assert int((sparse[3] != 0).sum()) == 5
     # 50 numbers of 8 bytes in each step; in the last one 5 of them, with places of 4
     assert (traffic.dense, traffic.sent) == (4 * 400, 3 * 400 + 5 * 12)
+
+
+def test_what_is_sent_and_spared_is_told() -> None:
+    import io
+
+    from dtj_api.fields import decode
+    from dtj_api.spec import RunConfig
+    from dtj_trainer.observe.log import Log
+    from dtj_trainer.observe.observer import Observer
+    from dtj_trainer.parallel.strategy import Traffic
+
+    training = {"model": {"name": "gpt"}, "data": {"text": "tinydocs"}, "steps": 2, "batch": {"perProcess": 1}}
+    traffic = Traffic()
+    config = decode(RunConfig, {"training": training}, "")
+    observer = Observer(
+        config=config,
+        rank=0,
+        data_ranks=1,
+        tokens_per_sample=0,
+        log=Log(0, io.StringIO()),
+        run=None,
+        traffic=traffic,
+    )
+    for step in (1, 2):
+        traffic.count(10, 100)
+        observer.step(step)
+    told = {sample.name: sample.value for family in observer.metrics._registry.collect() for sample in family.samples}
+    assert (told["dtj_gradient_bytes_total"], told["dtj_gradient_bytes_saved_total"]) == (20, 180)
