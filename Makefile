@@ -57,7 +57,7 @@ chaos: .venv/tools ## interrupted at every write and by seed, about 15 minutes (
 test-trainer: .venv/torch ## the trainer: real processes over gloo
 	$(BIN)/pytest tests/trainer tests/equivalence -q
 
-equivalence: .venv/torch ## every strategy beside one process, as a table, about 5 minutes (ONLY="fsdp")
+equivalence: .venv/torch ## every strategy beside one process, as a table, about 10 minutes (ONLY="fsdp")
 	@$(BIN)/python -m tests.equivalence --only "$(ONLY)"
 
 test-e2e: install .venv/tools ## real nodes, containers, DNS, volumes

@@ -16,7 +16,9 @@ import torch
 import torch._dynamo
 import torch.distributed as dist
 import torch.distributed.fsdp
+import torch.distributed.pipelining
 import torch.distributed.tensor
+import torch.distributed.tensor.parallel
 from dtj_api.layout import Ranks
 from dtj_trainer import config as configuration
 from dtj_trainer import data
@@ -118,14 +120,14 @@ def _train(raw: Fields, rank: int, ranks: Ranks, port: int) -> Trace:
     trace = Trace()
     for step in range(1, config.training.steps + 1):
         job.train_step(step)
-        trace.losses.append(world.sum(job.loss.item())[0] / ranks.world)
+        trace.losses.append(world.sum(job.loss.item())[0] / job.layout.ranks_per_stage)
         trace.norms.append(job.norm.item())
     job.evaluate(config.training.steps)
     assert job.evaluated is not None
     trace.validation = job.evaluated[1].loss
     trace.weights = {
         name: tensor.double().numpy().astype(np.float64)
-        for name, tensor in state.whole_weights(job.model, world).items()
+        for name, tensor in state.whole_weights(job.strategy.holdings, world).items()
         if rank == 0
     }
     if job.strategy.traffic is not None:

@@ -18,10 +18,15 @@ Alone = Callable[..., Any]
 DDP = ({"strategy": "ddp"}, 1, 2)
 FSDP = ({"strategy": "fsdp"}, 1, 3)
 HSDP = ({"strategy": "hsdp"}, 2, 2)
+TENSOR = ({"strategy": "tensor", "tensor": {"sequenceParallel": True}}, 1, 2)
+PIPELINE = ({"strategy": "pipeline"}, 1, 2)
+HYBRID = ({"strategy": "hybrid", "mesh": {"shard": 2, "pipeline": 2}}, 2, 2)
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [(DDP, FSDP), (FSDP, HSDP), (HSDP, DDP)], ids=["ddp-fsdp", "fsdp-hsdp", "hsdp-ddp"]
+    ("first", "second"),
+    [(DDP, FSDP), (FSDP, HSDP), (HSDP, TENSOR), (TENSOR, PIPELINE), (PIPELINE, HYBRID), (HYBRID, DDP)],
+    ids=["ddp-fsdp", "fsdp-hsdp", "hsdp-tensor", "tensor-pipeline", "pipeline-hybrid", "hybrid-ddp"],
 )
 def test_a_checkpoint_of_one_strategy_is_resumed_by_another_as_if_nothing_had_been(
     tmp_path: Path, make_config: Make, gang: Start, alone: Alone, first: Any, second: Any
@@ -35,12 +40,17 @@ def test_a_checkpoint_of_one_strategy_is_resumed_by_another_as_if_nothing_had_be
     assert all(loss == pytest.approx(truth[step], abs=2e-6) for step, loss in resumed.items())
 
 
-def test_a_sharded_checkpoint_is_read_by_one_plain_process(tmp_path: Path, make_config: Make, gang: Start) -> None:
+@pytest.mark.parametrize("run", [FSDP, HYBRID], ids=["fsdp", "hybrid"])
+def test_a_checkpoint_is_read_by_one_plain_process(
+    tmp_path: Path, make_config: Make, gang: Start, run: tuple[Any, int, int]
+) -> None:
     """Which loads them by the plain model's names, all and no others, and finds the loss that is recorded of them."""
     from dtj_trainer.evaluate import check_checkpoint
 
-    pods = gang(make_config(tmp_path / "c", steps=10, strategy="fsdp", activationCheckpointing="full"), 1, 2)
-    assert pods.wait() == [0], pods.pods[0].text()
+    fields, workers, processes = run
+    config = make_config(tmp_path / "c", steps=10, activationCheckpointing="full", **fields)
+    pods = gang(config, workers, processes)
+    assert pods.wait() == [0] * workers, pods.pods[0].text()
     assert "equal within 1e-05" in check_checkpoint(tmp_path / "c", with_bigram=False)
 
 

@@ -1,8 +1,10 @@
 """The mesh of ranks that a strategy comes to in a world of some size. Pure: for admission, status and trainer alike.
 
-Ranks are numbered with `shard` innermost: shards of one copy of the model are neighbours, in one pod where they fit.
+Ranks are numbered with `tensor` innermost, then `shard`, `replicate` and `pipeline`: who exchanges most are neighbours,
+in one pod where they fit.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -24,15 +26,28 @@ class Layout:
 
     Attributes:
         replicate: copies of the model.
-        shard: ranks that one copy is spread over.
+        shard: ranks that one copy, or what of it one stage and one part of its layers are, is spread over.
+        tensor: ranks that single layers are split between.
+        pipeline: ranks that blocks are split between.
     """
 
     replicate: int = 1
     shard: int = 1
+    tensor: int = 1
+    pipeline: int = 1
+
+    def sizes(self) -> dict[str, int]:
+        """In the order of ranks: the first dimension is outermost."""
+        return {name: getattr(self, name) for name in DIMENSIONS}
 
     @property
     def world_size(self) -> int:
-        return self.replicate * self.shard
+        return self.pipeline * self.ranks_per_stage
+
+    @property
+    def ranks_per_stage(self) -> int:
+        """Ranks that compute the same blocks."""
+        return self.replicate * self.shard * self.tensor
 
     @property
     def data_ranks(self) -> int:
@@ -41,70 +56,102 @@ class Layout:
 
     def data_rank(self, rank: int) -> int:
         """Which part of each batch is this rank's."""
-        return rank
+        return rank // self.tensor % self.data_ranks
+
+    def counts(self, rank: int) -> bool:
+        """Whether it is the first of those that get the same samples."""
+        return rank < self.ranks_per_stage and rank % self.tensor == 0
+
+    def stage_rank(self, rank: int) -> int:
+        """Its rank in its pipeline."""
+        return rank // self.ranks_per_stage
+
+
+DIMENSIONS = ("pipeline", "replicate", "shard", "tensor")
+# dimensions of a strategy; one that has a single one takes all ranks
+_OF = {
+    "ddp": ("replicate",),
+    "fsdp": ("shard",),
+    "hsdp": ("replicate", "shard"),
+    "tensor": ("tensor",),
+    "pipeline": ("pipeline",),
+    "hybrid": DIMENSIONS,
+}
 
 
 def layout(training: Training, ranks: Ranks) -> Layout:
-    """What a validated `training` comes to."""
-    world = ranks.world
-    if training.strategy == "ddp":
-        return Layout(replicate=world)
-    if training.strategy == "fsdp":
-        return Layout(shard=world)
-    mesh = training.mesh
-    shard = mesh.shard or (world // mesh.replicate if mesh.replicate else ranks.local)
-    return Layout(world // shard, shard)
+    """What a validated `training` comes to. Ranks of a hybrid that nothing is said of shard."""
+    world, mesh = ranks.world, training.mesh
+    dimensions = _OF[training.strategy]
+    if len(dimensions) == 1:
+        return Layout(**{dimensions[0]: world})
+    tensor, pipeline = mesh.tensor or 1, mesh.pipeline or 1
+    data = world // (tensor * pipeline)
+    rest = data if training.strategy == "hybrid" else ranks.local
+    shard = mesh.shard or (data // mesh.replicate if mesh.replicate else rest)
+    return Layout(data // shard, shard, tensor, pipeline)
 
 
 def layout_errors(training: Training, ranks: Ranks, path: str) -> Iterator[FieldError]:
     """Why there is no such mesh, or what was given for another."""
-    mesh, strategy, world = training.mesh, training.strategy, ranks.world
-    if strategy == "hsdp":
-        wrong = list(_hybrid_errors(training, ranks, f"{path}.mesh"))
-        yield from wrong
-        if wrong:
-            return
-    else:
-        spread, single = ("replicate", "shard") if strategy == "ddp" else ("shard", "replicate")
-        over, other = getattr(mesh, spread), getattr(mesh, single)
-        if other not in (None, 1):
-            fits = world % other == 0
-            remedy = f"remove it{f', or set strategy: hsdp for {single} {other}' if fits else ''}"
-            yield FieldError(f"{path}.mesh.{single}", f"strategy {strategy} has no such dimension", remedy)
-            return
-        if over not in (None, world):
-            problem = f"is {over}, but the job has {_ranks(world)}"
-            yield FieldError(f"{path}.mesh.{spread}", problem, f"remove it: strategy {strategy} takes all of them")
-            return
-    if strategy != "ddp":
+    wrong = list(_mesh_errors(training, ranks, f"{path}.mesh"))
+    yield from wrong
+    if not wrong and training.strategy in ("fsdp", "hsdp", "hybrid"):
         yield from _sharding_errors(training, ranks, f"{path}.fsdp")
 
 
-def _hybrid_errors(training: Training, ranks: Ranks, path: str) -> Iterator[FieldError]:
-    mesh, world = training.mesh, ranks.world
-    if mesh.replicate is None and mesh.shard is None:
-        if world == 1:
-            yield FieldError(path, "there is 1 rank, and nothing to lay out", "set strategy: ddp, or add workers")
-        elif ranks.local in (1, world):
-            problem = "names neither replicate nor shard, and pods of one process, or a single pod, suggest none"
-            yield FieldError(path, problem, f"set shard to a divisor of {world}, the number of ranks")
+def _mesh_errors(training: Training, ranks: Ranks, path: str) -> Iterator[FieldError]:
+    given = {
+        name: size for name in ("replicate", "shard", "tensor", "pipeline") if (size := getattr(training.mesh, name))
+    }
+    strategy, world, dimensions = training.strategy, ranks.world, _OF[training.strategy]
+    for name, size in given.items():
+        if name not in dimensions and size != 1:
+            other = "hsdp" if {name, *dimensions} <= set(_OF["hsdp"]) else "hybrid"
+            remedy = f"remove it{f', or set strategy: {other} for {name} {size}' if world % size == 0 else ''}"
+            yield FieldError(f"{path}.{name}", f"strategy {strategy} has no such dimension", remedy)
+            return
+    if len(dimensions) > 1:
+        yield from _product_errors(
+            {name: size for name, size in given.items() if name in dimensions}, training, ranks, path
+        )
+    elif given.get(dimensions[0], world) != world:
+        problem = f"is {given[dimensions[0]]}, but the job has {_ranks(world)}"
+        other = ", or set strategy: hybrid" if strategy in ("tensor", "pipeline") else ""
+        remedy = f"remove it: strategy {strategy} takes all of them{other}"
+        yield FieldError(f"{path}.{dimensions[0]}", problem, remedy)
+
+
+def _product_errors(given: dict[str, int], training: Training, ranks: Ranks, path: str) -> Iterator[FieldError]:
+    """Of a strategy with several dimensions."""
+    world = ranks.world
+    if world == 1 and not given:
+        yield FieldError(path, "there is 1 rank, and nothing to lay out", "set strategy: ddp, or add workers")
         return
-    given = [(name, size) for name in ("replicate", "shard") if (size := getattr(mesh, name)) is not None]
-    product = (mesh.replicate or 1) * (mesh.shard or 1)
-    if world % product or (len(given) == 2 and product != world):
-        words = " x ".join(f"{name} {size}" for name, size in given)
-        does_not = "is not" if len(given) == 2 else "does not divide"
+    if training.strategy == "hybrid" and not {"tensor", "pipeline"} & given.keys():
+        problem, remedy = "names neither tensor nor pipeline", "name one, or set strategy: hsdp, or fsdp"
+        yield FieldError(path, problem, remedy)
+        return
+    if not given and ranks.local in (1, world):
+        problem = "names neither replicate nor shard, and pods of one process, or a single pod, suggest none"
+        yield FieldError(path, problem, f"set shard to a divisor of {world}, the number of ranks")
+    product = math.prod(given.values())
+    settled = {"replicate", "shard"} <= given.keys()
+    if world % product or (settled and product != world):
+        words = " x ".join(f"{name} {size}" for name, size in given.items())
+        does_not = "is not" if settled else "does not divide"
         yield FieldError(path, f"{words} {does_not} {world}, the number of ranks", "change it, or the number of ranks")
 
 
 def _sharding_errors(training: Training, ranks: Ranks, path: str) -> Iterator[FieldError]:
     """Of a mesh that there is."""
     to, shard = training.fsdp.reshard_to, layout(training, ranks).shard
-    if training.fsdp.cpu_offload and ranks.world == 1:
-        yield FieldError(f"{path}.cpuOffload", "needs 2 ranks at least, and there is 1", "remove it, or add workers")
+    if training.fsdp.cpu_offload and layout(training, ranks).data_ranks == 1:
+        words = "needs 2 ranks that share a part of the model at least, and there is 1"
+        yield FieldError(f"{path}.cpuOffload", words, "remove it, or add workers")
     if to is None:
         return
-    if not training.fsdp.reshard_after_forward:
+    if training.fsdp.reshard_after_forward is False:
         yield FieldError(f"{path}.reshardTo", "is set, but reshardAfterForward is false", "remove one of them")
     if to >= shard or shard % to:
         proper = [str(size) for size in range(2, shard) if shard % size == 0]

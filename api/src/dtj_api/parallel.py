@@ -5,8 +5,9 @@ from typing import Literal
 
 from dtj_api.fields import bounds
 
-Strategy = Literal["ddp", "fsdp", "hsdp"]
+Strategy = Literal["ddp", "fsdp", "hsdp", "tensor", "pipeline", "hybrid"]
 Compression = Literal["none", "fp16", "bf16", "powersgd", "topk"]
+Schedule = Literal["gpipe", "1f1b", "loopedbfs", "interleaved1f1b", "zerobubble", "zbv", "dualpipev"]
 ActivationCheckpointing = Literal["none", "full", "selective"]
 
 
@@ -16,6 +17,8 @@ class Mesh:
 
     replicate: int | None = field(default=None, metadata=bounds(minimum=1, maximum=65536))
     shard: int | None = field(default=None, metadata=bounds(minimum=1, maximum=65536))
+    tensor: int | None = field(default=None, metadata=bounds(minimum=1, maximum=65536))
+    pipeline: int | None = field(default=None, metadata=bounds(minimum=1, maximum=65536))
 
 
 @dataclass(frozen=True)
@@ -34,16 +37,36 @@ class Ddp:
 
 @dataclass(frozen=True)
 class Fsdp:
-    """Of strategies fsdp and hsdp: torch's fully_shard. `wrap` says what is gathered at a time: each of the model's
-    blocks, or the smallest modules of at least `minParameters` parameters."""
+    """Of strategies fsdp, hsdp and hybrid: torch's fully_shard. `wrap` says what is gathered at a time: each of the
+    model's blocks, or the smallest modules of at least `minParameters` parameters. Where `reshardAfterForward` is not
+    given, parameters are given up after the forward pass, but not in a pipeline, which needs them for each microbatch.
+    """
 
     wrap: Literal["blocks", "size"] = "blocks"
     min_parameters: int = field(default=1_000_000, metadata=bounds(minimum=1, maximum=2**40))
-    reshard_after_forward: bool = True
+    reshard_after_forward: bool | None = None
     reshard_to: int | None = field(default=None, metadata=bounds(minimum=2, maximum=65536))
     cpu_offload: bool = False
     forward_prefetch: int = field(default=0, metadata=bounds(minimum=0, maximum=64))
     backward_prefetch: int = field(default=0, metadata=bounds(minimum=0, maximum=64))
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Of strategies tensor and hybrid. `sequenceParallel`: what is between split layers is split by tokens.
+    `lossParallel`: logits and loss are split by classes."""
+
+    sequence_parallel: bool = False
+    loss_parallel: bool = False
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Of strategies pipeline and hybrid. `split`: blocks of each stage, balanced by measured time if not given."""
+
+    schedule: Schedule = "1f1b"
+    stages_per_rank: int | None = field(default=None, metadata=bounds(minimum=1, maximum=64))
+    split: tuple[int, ...] | None = field(default=None, metadata=bounds(minimum=1, max_items=4096))
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,25 @@
 """Which settings go with which strategy, and which pairs torch cannot do: each with the nearest alternative. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dtj_api.fields import FieldError, manifest_name
-from dtj_api.parallel import Ddp, Fsdp
+from dtj_api.parallel import Ddp, Fsdp, Pipeline, Tensor
 from dtj_api.training import Training
 
 # settings -> strategies that read them
-_GROUPS = {"ddp": (Ddp(), ("ddp",)), "fsdp": (Fsdp(), ("fsdp", "hsdp"))}
+_GROUPS = {
+    "ddp": (Ddp(), ("ddp",)),
+    "fsdp": (Fsdp(), ("fsdp", "hsdp", "hybrid")),
+    "tensor": (Tensor(), ("tensor", "hybrid")),
+    "pipeline": (Pipeline(), ("pipeline", "hybrid")),
+}
 
 
 def strategy_errors(training: Training, path: str) -> Iterator[FieldError]:
     """What cannot go together, whatever the number of ranks."""
     for name, (default, readers) in _GROUPS.items():
         if getattr(training, name) != default and training.strategy not in readers:
-            problem = f"is for strategy {' and '.join(readers)}, not {training.strategy}"
+            problem = f"is for strategy {_listed(readers)}, not {training.strategy}"
             yield FieldError(f"{path}.{name}", problem, f"remove it, or set strategy: {readers[0]}")
     if training.ddp.static_graph and training.ddp.find_unused_parameters:
         problem = "is set beside staticGraph, which finds them itself"
@@ -26,6 +31,14 @@ def strategy_errors(training: Training, path: str) -> Iterator[FieldError]:
     if training.fsdp.wrap == "blocks" and training.fsdp.min_parameters != Fsdp().min_parameters:
         yield FieldError(f"{path}.fsdp.minParameters", "is only for wrap: size", "remove it, or set wrap: size")
     yield from _precision_errors(training, f"{path}.precision")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """
+    >>> _listed(["a"]), _listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _compression_errors(ddp: Ddp, path: str) -> Iterator[FieldError]:
@@ -51,6 +64,9 @@ def _precision_errors(training: Training, path: str) -> Iterator[FieldError]:
         yield FieldError(f"{path}.compute", problem, "set compute: bf16, or ddp.compression: fp16")
     if precision.params == "bf16" and precision.compute == "fp32":
         yield FieldError(f"{path}.compute", "is fp32, with parameters of bf16", "set compute: bf16, or params: fp32")
+    if training.strategy in ("tensor", "pipeline") and precision.reduce is not None:
+        problem = f"strategy {training.strategy} has one copy of the model, and no gradients to reduce"
+        yield FieldError(f"{path}.reduce", problem, "remove it")
     if ddp and precision.reduce not in (None, precision.params):
         problem = f"strategy ddp reduces gradients in the format of its parameters, {precision.params}"
         other = f"ddp.compression: {precision.reduce}" if precision.reduce != "fp32" else "params: fp32"

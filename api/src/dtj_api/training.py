@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dtj_api.fields import bounds
-from dtj_api.parallel import ActivationCheckpointing, Ddp, Fsdp, Mesh, Precision, Strategy
+from dtj_api.parallel import ActivationCheckpointing, Ddp, Fsdp, Mesh, Pipeline, Precision, Strategy, Tensor
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,14 @@ class Data:
 class Batch:
     """Samples in one optimizer step: over all processes (`global`), or of one process in one pass (`perProcess`).
 
-    global = perProcess x accumulation x world size. `accumulation` passes are summed before each optimizer step.
+    global = perProcess x accumulation x data ranks. `accumulation` passes are summed before each optimizer step; a
+    pipeline splits each pass into `microbatches`.
     """
 
     global_: int | None = field(default=None, metadata=bounds(minimum=1))
     per_process: int | None = field(default=None, metadata=bounds(minimum=1))
     accumulation: int = field(default=1, metadata=bounds(minimum=1))
+    microbatches: int | None = field(default=None, metadata=bounds(minimum=1))
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,8 @@ class Training:
     mesh: Mesh = Mesh()
     ddp: Ddp = Ddp()
     fsdp: Fsdp = Fsdp()
+    tensor: Tensor = Tensor()
+    pipeline: Pipeline = Pipeline()
     precision: Precision = Precision()
     activation_checkpointing: ActivationCheckpointing = "none"
     optimizer: Optimizer = Optimizer()

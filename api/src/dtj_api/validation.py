@@ -7,6 +7,7 @@ from typing import Any
 from dtj_api import names
 from dtj_api.fields import FieldError, InvalidFields, examine, without_followers
 from dtj_api.layout import Layout, Ranks, layout, layout_errors
+from dtj_api.partition import microbatch_errors, partition_errors
 from dtj_api.reasons import meant_by
 from dtj_api.spec import FailureRule, JobSpec
 from dtj_api.storage import checkpoint_errors, mount_errors, storage_errors, volume_modes
@@ -143,9 +144,18 @@ def training_errors(training: Training, known: Ranks | None, path: str) -> Itera
     yield from _model_errors(training, path)
     yield from _data_errors(training, path)
     yield from strategy_errors(training, path)
-    laid_out = list(layout_errors(training, known, path)) if known else []
+    if known is None:
+        yield from _batch_errors(training, None, path)
+        return
+    laid_out = list(layout_errors(training, known, path))
     yield from laid_out
-    yield from _batch_errors(training, layout(training, known).data_ranks if known and not laid_out else None, path)
+    mesh = None if laid_out else layout(training, known)
+    if mesh is not None and not any(_model_errors(training, path)):
+        yield from partition_errors(training, mesh, path)
+    batch = list(_batch_errors(training, mesh, path))
+    yield from batch
+    if mesh is not None and not batch:
+        yield from microbatch_errors(training, mesh, path)
 
 
 def _model_errors(training: Training, path: str) -> Iterator[FieldError]:
@@ -197,14 +207,15 @@ def _data_errors(training: Training, path: str) -> Iterator[FieldError]:
         yield FieldError(f"{path}.data.vocabularySize", "is only for tokens", remedy)
 
 
-def _batch_errors(training: Training, data_ranks: int | None, path: str) -> Iterator[FieldError]:
+def _batch_errors(training: Training, mesh: Layout | None, path: str) -> Iterator[FieldError]:
     batch = training.batch
     if (batch.global_ is None) == (batch.per_process is None):
         problem = "has neither global nor perProcess" if batch.global_ is None else "has both global and perProcess"
         yield FieldError(f"{path}.batch", problem, "set exactly one of them")
-    elif data_ranks is not None and batch.global_ is not None and batch.global_ % (data_ranks * batch.accumulation):
-        parts = data_ranks * batch.accumulation
-        words = f"{data_ranks} processes x accumulation {batch.accumulation}"
+    elif mesh is not None and batch.global_ is not None and batch.global_ % (mesh.data_ranks * batch.accumulation):
+        parts = mesh.data_ranks * batch.accumulation
+        what = "processes" if mesh.data_ranks == mesh.world_size else "copies or shards"
+        words = f"{mesh.data_ranks} {what} x accumulation {batch.accumulation}"
         problem = f"{batch.global_} does not divide by {parts} ({words})"
         remedy = f"use a multiple of {parts}, such as {_multiple(batch.global_, parts)}"
         yield FieldError(f"{path}.batch.global", problem, remedy)

@@ -10,7 +10,10 @@ TOKENS: Object = {"training": {"data": {"text": None, "tokens": "/data/train.bin
 IMAGES: Object = {"training": {"model": {"name": "mlp"}, "data": {"text": None, "images": "digits"}}}
 SHARDED: Object = {"training": {"strategy": "fsdp"}}
 TOPK: Object = {"training": {"ddp": {"compression": "topk"}}}
-HYBRID: Object = {"training": {"strategy": "hsdp", "mesh": {"shard": 1}}}
+HSDP: Object = {"training": {"strategy": "hsdp", "mesh": {"shard": 1}}}
+TENSOR: Object = {"training": {"strategy": "tensor"}}
+PIPELINE: Object = {"training": {"strategy": "pipeline"}}
+FOUR_LAYERS: Object = {"training": {"model": {"size": None, "dimensions": {"layers": 4, "width": 64, "heads": 4}}}}
 
 
 def told(
@@ -83,7 +86,51 @@ ROWS: list[Row] = [
         says="mesh: replicate 3 does not divide 2, the number of ranks",
         given={"training": {"strategy": "hsdp", "mesh": {"replicate": 1}}},
     ),
-    told("mesh.shard", 2, wrong=3, says="mesh: shard 3 does not divide 2, the number of ranks", given=HYBRID),
+    told("mesh.shard", 2, wrong=3, says="mesh: shard 3 does not divide 2, the number of ranks", given=HSDP),
+    told(
+        "mesh.tensor",
+        2,
+        wrong=3,
+        says="mesh: tensor 3 does not divide 2, the number of ranks",
+        given={"training": {"strategy": "hybrid", "mesh": {"tensor": 1}}},
+    ),
+    told(
+        "mesh.pipeline",
+        2,
+        wrong=3,
+        says="mesh: pipeline 3 does not divide 2, the number of ranks",
+        given={"training": {"strategy": "hybrid", "mesh": {"pipeline": 1}}},
+    ),
+    told("tensor.sequenceParallel", True, wrong="yes", says="sequenceParallel.*must be of type boolean", given=TENSOR),
+    told("tensor.lossParallel", True, wrong="yes", says="lossParallel.*must be of type boolean", given=TENSOR),
+    told(
+        "pipeline.schedule",
+        "interleaved1f1b",
+        wrong="2f2b",
+        says='Unsupported value: "2f2b"',
+        given=joined(PIPELINE, FOUR_LAYERS),
+    ),
+    told(
+        "pipeline.stagesPerRank",
+        1,
+        wrong=2,
+        says="stagesPerRank: is 2, but schedule 1f1b wants 1 on each rank; set 1, or schedule: ",
+        given=PIPELINE,
+    ),
+    told(
+        "pipeline.split",
+        [1, 1],
+        wrong=[2, 1],
+        says="split: has 2 stages of 3 blocks; name 2 stages of 2 blocks together, or remove it",
+        given=PIPELINE,
+    ),
+    told(
+        "batch.microbatches",
+        4,
+        wrong=3,
+        says="microbatches: 3 does not divide the 8 samples of a pass; choose one of: 2, 4, 8",
+        given=PIPELINE,
+    ),
     told("ddp.bucketMb", 50, wrong=0, says="bucketMb.*greater than or equal to 1"),
     told(
         "ddp.staticGraph",

@@ -36,7 +36,10 @@ def test_what_is_encoded_decodes_to_the_same() -> None:
         ({"steps": 0}, "spec.training.steps: is 0; it must be at least 1"),
         ({"steps": 1.5}, "spec.training.steps: 1.5 is a number, not a whole number"),
         ({"steps": None}, "spec.training.steps: is missing"),
-        ({"strategy": "dpp"}, "spec.training.strategy: 'dpp' is not one of ddp, fsdp, hsdp; did you mean ddp?"),
+        (
+            {"strategy": "dpp"},
+            "spec.training.strategy: 'dpp' is not one of ddp, fsdp, hsdp, tensor, pipeline, hybrid; did you mean ddp?",
+        ),
         ({"model": []}, "spec.training.model: is a list, not an object"),
         ({"optimizer": {"betas": [0.9]}}, "spec.training.optimizer.betas: has 1 values; write a list of 2 values"),
         ({"optimizer": {"betas": [0.9, 1]}}, "spec.training.optimizer.betas[1]: is 1; it must be less than 1"),

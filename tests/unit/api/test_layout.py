@@ -5,10 +5,13 @@ from typing import Any
 import pytest
 from dtj_api.fields import InvalidFields, decode
 from dtj_api.layout import Layout, Ranks, layout
+from dtj_api.partition import microbatches, stage_owner, stages
 from dtj_api.training import Training
 from dtj_api.validation import training_errors
 
 PODS_OF_FOUR = Ranks(8, 4)
+LONG = {"model": {"name": "gpt", "size": "gpt2"}, "batch": {"perProcess": 12}}
+IMAGES = {"data": {"images": "digits"}}
 
 
 def training(**fields: Any) -> Training:
@@ -35,6 +38,13 @@ def faults(ranks: Ranks = PODS_OF_FOUR, **fields: Any) -> list[str]:
         ({"strategy": "hsdp", "mesh": {"replicate": 2}}, Ranks(8, 1), Layout(2, 4)),
         ({"strategy": "hsdp", "mesh": {"replicate": 8}}, PODS_OF_FOUR, Layout(8, 1)),
         ({"strategy": "fsdp"}, Ranks(1, 1), Layout()),
+        ({"strategy": "tensor"}, Ranks(2, 2), Layout(tensor=2)),
+        ({"strategy": "pipeline", **LONG}, Ranks(4, 1), Layout(pipeline=4)),
+        ({"strategy": "hybrid", "mesh": {"tensor": 2}}, PODS_OF_FOUR, Layout(shard=4, tensor=2)),
+        ({"strategy": "hybrid", "mesh": {"tensor": 2, "replicate": 4}}, PODS_OF_FOUR, Layout(replicate=4, tensor=2)),
+        ({"strategy": "hybrid", "mesh": {"tensor": 2, "shard": 2}}, PODS_OF_FOUR, Layout(2, 2, 2)),
+        ({"strategy": "hybrid", "mesh": {"tensor": 2, "pipeline": 2}, **LONG}, PODS_OF_FOUR, Layout(1, 2, 2, 2)),
+        ({"strategy": "hybrid", "mesh": {"pipeline": 2}, **LONG}, PODS_OF_FOUR, Layout(shard=4, pipeline=2)),
     ],
 )
 def test_strategy_and_world_size_make_the_mesh(fields: dict[str, Any], ranks: Ranks, expected: Layout) -> None:
@@ -43,7 +53,53 @@ def test_strategy_and_world_size_make_the_mesh(fields: dict[str, Any], ranks: Ra
     assert expected.world_size == ranks.world
 
 
+def test_who_exchanges_most_are_neighbours() -> None:
+    """tensor is innermost, then shard, replicate, pipeline."""
+    mesh = Layout(replicate=2, shard=2, tensor=2, pipeline=2)
+    assert [mesh.data_rank(rank) for rank in range(16)] == [0, 0, 1, 1, 2, 2, 3, 3] * 2
+    assert [mesh.stage_rank(rank) for rank in range(16)] == [0] * 8 + [1] * 8
+    assert [rank for rank in range(16) if mesh.counts(rank)] == [0, 2, 4, 6]
+    assert (mesh.world_size, mesh.data_ranks, mesh.ranks_per_stage) == (16, 4, 8)
+
+
+def batch(**fields: Any) -> dict[str, Any]:
+    return {"batch": {"perProcess": 12, **fields}}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "fields", "expected"),
+    [
+        (2, {}, 4),
+        (4, {}, 12),  # 8 or more, and a divisor of 12
+        (4, batch(perProcess=4), 4),
+        (2, batch(microbatches=3), 3),
+        # a multiple of the rounds: 12 in 6 rounds, 4 in 2
+        (2, {"pipeline": {"schedule": "interleaved1f1b"}}, 4),
+    ],
+)
+def test_microbatches_are_about_twice_the_ranks_where_nothing_is_said(
+    ranks: int, fields: dict[str, Any], expected: int
+) -> None:
+    given = training(**{"strategy": "pipeline", **LONG, **batch(), **fields})
+    assert microbatches(given, Layout(pipeline=ranks)) == expected
+
+
+@pytest.mark.parametrize(
+    ("schedule", "ranks", "owners"),
+    [
+        ("1f1b", 3, [0, 1, 2]),
+        ("loopedbfs", 2, [0, 1, 0, 1]),
+        ("zbv", 3, [0, 1, 2, 2, 1, 0]),
+        ("dualpipev", 2, [0, 1, 1, 0]),
+    ],
+)
+def test_stages_go_round_the_ranks_or_there_and_back(schedule: str, ranks: int, owners: list[int]) -> None:
+    given, mesh = training(strategy="pipeline", pipeline={"schedule": schedule}), Layout(pipeline=ranks)
+    assert [stage_owner(given, mesh, stage) for stage in range(stages(given, mesh))] == owners
+
+
 MESH = "spec.training.mesh"
+PIPELINE = {"strategy": "pipeline", **LONG, **batch()}
 
 
 @pytest.mark.parametrize(
@@ -114,7 +170,8 @@ MESH = "spec.training.mesh"
         (
             {"strategy": "fsdp", "fsdp": {"cpuOffload": True}},
             Ranks(1, 1),
-            "spec.training.fsdp.cpuOffload: needs 2 ranks at least, and there is 1; remove it, or add workers",
+            "spec.training.fsdp.cpuOffload: needs 2 ranks that share a part of the model at least, and there is 1; "
+            "remove it, or add workers",
         ),
         (
             {"precision": {"reduce": "bf16"}},
@@ -148,7 +205,7 @@ MESH = "spec.training.mesh"
         (
             {"fsdp": {"cpuOffload": True}},
             PODS_OF_FOUR,
-            "spec.training.fsdp: is for strategy fsdp and hsdp, not ddp; remove it, or set strategy: fsdp",
+            "spec.training.fsdp: is for strategy fsdp, hsdp and hybrid, not ddp; remove it, or set strategy: fsdp",
         ),
         (
             {"strategy": "fsdp", "ddp": {"bucketMb": 1}},
@@ -171,6 +228,144 @@ MESH = "spec.training.mesh"
             PODS_OF_FOUR,
             "spec.training.precision.compute: fp16 needs a loss scale, which does not fit bf16 parameters; "
             "set compute: bf16, or params: fp32",
+        ),
+        (
+            {"strategy": "tensor", "mesh": {"tensor": 2}},
+            PODS_OF_FOUR,
+            f"{MESH}.tensor: is 2, but the job has 8 ranks; remove it: strategy tensor takes all of them, "
+            "or set strategy: hybrid",
+        ),
+        (
+            {"mesh": {"tensor": 2}},
+            PODS_OF_FOUR,
+            f"{MESH}.tensor: strategy ddp has no such dimension; remove it, or set strategy: hybrid for tensor 2",
+        ),
+        (
+            {"strategy": "hybrid"},
+            PODS_OF_FOUR,
+            f"{MESH}: names neither tensor nor pipeline; name one, or set strategy: hsdp, or fsdp",
+        ),
+        (
+            {"strategy": "hybrid", "mesh": {"tensor": 2, "pipeline": 3}},
+            PODS_OF_FOUR,
+            f"{MESH}: tensor 2 x pipeline 3 does not divide 8, the number of ranks; change it, or the number of ranks",
+        ),
+        (
+            {"strategy": "tensor"},
+            Ranks(3, 3),
+            f"{MESH}.tensor: 3 ranks do not divide the 4 attention heads; choose one of: 2, 4, or other heads",
+        ),
+        (
+            {"strategy": "tensor", "model": {"name": "mlp", "dimensions": {"layers": 2, "width": 9}}, **IMAGES},
+            Ranks(2, 2),
+            f"{MESH}.tensor: 2 ranks do not divide the width of 9; choose a divisor, or another width",
+        ),
+        (
+            {
+                "strategy": "tensor",
+                "tensor": {"sequenceParallel": True},
+                "data": {"text": "tinydocs", "sequenceLength": 9},
+            },
+            Ranks(2, 2),
+            "spec.training.data.sequenceLength: 9 does not divide by 2 ranks; "
+            "use a multiple of 2, or set tensor.sequenceParallel: false",
+        ),
+        (
+            {
+                "strategy": "tensor",
+                "tensor": {"lossParallel": True},
+                "model": {"name": "mlp", "dimensions": {"layers": 2, "width": 8}},
+                **IMAGES,
+            },
+            Ranks(2, 2),
+            "spec.training.tensor: is for gpt, not mlp; remove it",
+        ),
+        (
+            {"strategy": "tensor", "precision": {"reduce": "bf16"}},
+            Ranks(2, 2),
+            "spec.training.precision.reduce: strategy tensor has one copy of the model, and no gradients to reduce; "
+            "remove it",
+        ),
+        (
+            {"tensor": {"lossParallel": True}},
+            PODS_OF_FOUR,
+            "spec.training.tensor: is for strategy tensor and hybrid, not ddp; remove it, or set strategy: tensor",
+        ),
+        (
+            {"strategy": "pipeline", "batch": {"perProcess": 12}},
+            Ranks(4, 1),
+            f"{MESH}.pipeline: 4 stages (4 ranks x 1 each) are more than the 2 blocks of the model; "
+            "use fewer ranks or stages, or a model of more layers",
+        ),
+        (
+            {**PIPELINE, "pipeline": {"schedule": "interleaved1f1b", "stagesPerRank": 8}},
+            Ranks(2, 1),
+            f"{MESH}.pipeline: 16 stages (2 ranks x 8 each) are more than the 12 blocks of the model; "
+            "use fewer ranks or stages, or a model of more layers",
+        ),
+        (
+            {**PIPELINE, "pipeline": {"schedule": "zbv", "stagesPerRank": 1}},
+            Ranks(2, 1),
+            "spec.training.pipeline.stagesPerRank: is 1, but schedule zbv wants 2 on each rank; "
+            "set 2, or schedule: gpipe or 1f1b",
+        ),
+        (
+            {**PIPELINE, "pipeline": {"split": [6, 7]}},
+            Ranks(2, 1),
+            "spec.training.pipeline.split: has 2 stages of 13 blocks; "
+            "name 2 stages of 12 blocks together, or remove it",
+        ),
+        (
+            {**PIPELINE, **batch(microbatches=2)},
+            Ranks(4, 1),
+            "spec.training.batch.microbatches: 2 is fewer than the 4 ranks of the pipeline, which would never all have "
+            "work; choose one of: 4, 6, 12",
+        ),
+        (
+            {**PIPELINE, **batch(microbatches=5)},
+            Ranks(4, 1),
+            "spec.training.batch.microbatches: 5 does not divide the 12 samples of a pass; choose one of: 4, 6, 12",
+        ),
+        (
+            {**PIPELINE, **batch(microbatches=6), "pipeline": {"schedule": "dualpipev"}},
+            Ranks(4, 1),
+            "spec.training.batch.microbatches: 6 is fewer than the 8 stages, which would never all have work; "
+            "choose one of: 12",
+        ),
+        (
+            {**PIPELINE, "batch": {"perProcess": 15, "microbatches": 5}, "pipeline": {"schedule": "interleaved1f1b"}},
+            Ranks(2, 1),
+            "spec.training.batch.microbatches: schedule interleaved1f1b takes no 5 microbatches on 2 ranks; "
+            "choose one of: 3",
+        ),
+        (
+            {**PIPELINE, "batch": {"perProcess": 2}},
+            Ranks(4, 1),
+            "spec.training.batch.perProcess: gives each pass 2 samples, which make no 4 microbatches or more that are "
+            "alike; a pipeline of 4 ranks wants 4 samples in each pass, or a multiple",
+        ),
+        (
+            batch(microbatches=4),
+            PODS_OF_FOUR,
+            "spec.training.batch.microbatches: is only for pipelines; remove it, or set accumulation",
+        ),
+        (
+            {**PIPELINE, "pipeline": {"schedule": "zbv"}, "activationCheckpointing": "selective"},
+            Ranks(2, 1),
+            "spec.training.activationCheckpointing: torch cannot split the backward pass of it, as schedule zbv does; "
+            "set full, or schedule: interleaved1f1b",
+        ),
+        (
+            {
+                **PIPELINE,
+                "strategy": "hybrid",
+                "mesh": {"pipeline": 2},
+                "pipeline": {"schedule": "zbv"},
+                "fsdp": {"reshardAfterForward": True},
+            },
+            Ranks(4, 1),
+            "spec.training.fsdp.reshardAfterForward: gives wrong gradients with schedule zbv (torch 2.15); "
+            "remove it, or set schedule: interleaved1f1b",
         ),
     ],
 )

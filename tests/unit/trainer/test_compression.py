@@ -61,6 +61,7 @@ def test_what_is_sent_and_spared_is_told() -> None:
     import io
 
     from dtj_api.fields import decode
+    from dtj_api.layout import Layout
     from dtj_api.spec import RunConfig
     from dtj_trainer.observe.log import Log
     from dtj_trainer.observe.observer import Observer
@@ -72,7 +73,7 @@ def test_what_is_sent_and_spared_is_told() -> None:
     observer = Observer(
         config=config,
         rank=0,
-        data_ranks=1,
+        layout=Layout(),
         tokens_per_sample=0,
         log=Log(0, io.StringIO()),
         run=None,

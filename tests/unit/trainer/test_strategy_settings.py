@@ -41,13 +41,13 @@ def test_settings_of_ddp(model: Callable[[], Any], config: Ddp, attribute: str, 
     assert getattr(replica(Ddp()), attribute) != value
 
 
-def sharded(model: Callable[[], Any], config: Fsdp, precision: Precision = Precision()) -> Any:
-    import torch
-    from dtj_api.layout import Layout
-    from dtj_trainer.parallel.fsdp import FullyShard, mesh_of
+def sharded(model: Callable[[], Any], config: Fsdp, precision: Precision = Precision(), stage: Any = "") -> Any:
+    from dtj_trainer.parallel.fsdp import shard
+    from torch.distributed.device_mesh import init_device_mesh
 
-    cpu = torch.device("cpu")
-    return FullyShard(model(), config, precision, mesh_of(Layout(), cpu), cpu).model
+    part = model()
+    shard(part, config, precision, init_device_mesh("cpu", (1,), mesh_dim_names=("shard",)), pin=False, stage=stage)
+    return part
 
 
 def group(part: Any) -> Any:
@@ -62,6 +62,10 @@ def test_settings_of_fsdp(model: Callable[[], Any]) -> None:
     assert [group(block) is not None for block in plain.blocks] == [True] * 3
     assert group(plain.blocks[0]).post_forward_mesh_info is not None
     assert group(sharded(model, Fsdp(reshard_after_forward=False)).blocks[0]).post_forward_mesh_info is None
+    # microbatches would gather again and again
+    assert group(sharded(model, Fsdp(), stage="last").blocks[0]).post_forward_mesh_info is None
+    kept = sharded(model, Fsdp(reshard_after_forward=True), stage="inner").blocks[0]
+    assert group(kept).post_forward_mesh_info is not None
     assert group(sharded(model, Fsdp(cpu_offload=True)).blocks[0]).fsdp_params[0].offload_to_cpu
     assert not group(plain.blocks[0]).fsdp_params[0].offload_to_cpu
     ahead = sharded(model, Fsdp(forward_prefetch=2, backward_prefetch=1))

@@ -1,11 +1,11 @@
 """The only file that speaks to the process group: devices, reductions, words between ranks, lost peers."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -90,6 +90,24 @@ class World:
         if words is not None:
             raise TrainerError(ExitCode.PEER_LOST, f"ended with rank 0: {words}")
         return value  # type: ignore[return-value]
+
+    def gather(self, mine: dict[str, torch.Tensor], givers: Sequence[int]) -> dict[str, torch.Tensor]:
+        """On rank 0 what all `givers` have, on the CPU, by name; {} on the others. Of one name the first giver's."""
+        found = mine if self.rank == 0 and 0 in givers else {}
+        for giver in givers:
+            if giver != 0 and self.rank == giver:
+                heads = [{name: (tensor.shape, tensor.dtype) for name, tensor in mine.items()}]
+                dist.send_object_list(heads, dst=0, group=self.control)
+                for tensor in mine.values():
+                    dist.send(tensor, dst=0, group=self.control)
+            elif giver != 0 and self.rank == 0:
+                answer: list[Any] = [None]
+                dist.recv_object_list(answer, src=giver, group=self.control)
+                for name, (shape, dtype) in answer[0].items():
+                    tensor = torch.empty(shape, dtype=dtype)
+                    dist.recv(tensor, src=giver, group=self.control)
+                    found.setdefault(name, tensor)
+        return found
 
     def _reduce(self, values: tuple[float, ...], operation: dist.ReduceOp.RedOpType) -> list[float]:
         if self.control is None:

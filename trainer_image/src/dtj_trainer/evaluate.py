@@ -12,11 +12,12 @@ from dtj_api.training import Evaluate, Training
 from dtj_trainer import data, models
 from dtj_trainer.checkpoint.layout import Manifest
 from dtj_trainer.checkpoint.reader import locate
-from dtj_trainer.checkpoint.state import load_weights
+from dtj_trainer.checkpoint.state import load_weights, share_weights
 from dtj_trainer.data import bigram
 from dtj_trainer.data.dataset import Array, Split
 from dtj_trainer.distributed import World
 from dtj_trainer.errors import TrainerError
+from dtj_trainer.parallel.holdings import Holdings, anatomy
 from dtj_trainer.parallel.strategy import Strategy
 
 # of a loss, relative, by the format of the run's matrix products: here all are in fp32
@@ -42,19 +43,19 @@ def validation_loss(
     """Each of the `ranks` that have samples of their own computes its share of the first `used`, `batch` at a time;
     none is counted twice."""
     mine = np.arange(rank, used, ranks)
-    # who has fewer samples than rank 0 takes part in its last rounds all the same, with one that is not counted
+    # who has fewer samples than rank 0 takes part in its last rounds all the same, with some that are not counted
     rounds = _parts(_parts(used, ranks) if strategy.even else len(mine), batch)
-    total, targets_seen = 0.0, 0
-    strategy.model.eval()
+    total, seen = torch.zeros((), dtype=torch.float64, device=world.device), 0
+    strategy.holdings.train(False)
     for number in range(rounds):
         chosen = mine[number * batch : (number + 1) * batch]
-        inputs, targets = (to_device(a, world.device) for a in split.batch(chosen if len(chosen) else np.zeros(1, int)))
-        logits = strategy.logits(inputs)
-        if len(chosen):
-            total += models.summed_loss(logits, targets).double().item()
-            targets_seen += targets.numel()
-    strategy.model.train()
-    total_loss, count = world.sum(total, targets_seen)
+        filled = np.concatenate([chosen, np.zeros(batch - len(chosen), chosen.dtype)])
+        inputs, targets = (to_device(each, world.device) for each in split.batch(filled))
+        targets[len(chosen) :] = models.IGNORED
+        total += strategy.summed_loss(inputs, targets)
+        seen += targets[: len(chosen)].numel() if strategy.answers else 0
+    strategy.holdings.train(True)
+    total_loss, count = world.sum(total.item(), seen)
     return Result(total_loss / count, used)
 
 
@@ -79,10 +80,11 @@ def check_checkpoint(path: Path, *, with_bigram: bool) -> str:
     training = decode(Training, manifest.training, "spec.training")
     dataset = data.load(training.data)
     model = models.build(manifest.model, manifest.seed)
-    model.load_state_dict(load_weights(folder))
-    used = manifest.validation_used or len(dataset.validation)
     world = World(0, 1, torch.device("cpu"))
-    strategy = Strategy(model, model, world.device, autocast=None)
+    holdings = Holdings([model], anatomy(model))
+    share_weights(holdings, load_weights(folder), world)
+    used = manifest.validation_used or len(dataset.validation)
+    strategy = Strategy(model, holdings, world.device, autocast=None)
     used = min(used, len(dataset.validation))
     loss = validation_loss(strategy, dataset.validation, used=used, batch=16, rank=0, ranks=1, world=world).loss
     line = _compare(folder, manifest, loss, TOLERANCES[training.precision.compute])

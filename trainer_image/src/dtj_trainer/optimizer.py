@@ -1,29 +1,24 @@
 """The optimizer of a run, and one step of it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import dtj_api.training as api
 import torch
 from torch import Tensor, nn
 
+from dtj_trainer.parallel.dtensor import local
+from dtj_trainer.parallel.holdings import Holdings
 
-def build(model: nn.Module, config: api.Optimizer) -> torch.optim.Optimizer:
+
+def build(holdings: Holdings, config: api.Optimizer) -> torch.optim.Optimizer:
     """AdamW (Loshchilov and Hutter 2019) or SGD without momentum.
 
     Weight decay is for the matrices of linear layers: not for embeddings, norms and biases.
     """
-    groups = _groups(model, config.weight_decay)
+    groups = _groups(holdings, config.weight_decay)
     if config.name == "sgd":
         return torch.optim.SGD(groups, lr=config.learning_rate)
     return torch.optim.AdamW(groups, lr=config.learning_rate, betas=config.betas, fused=True)
-
-
-def configure(optimizer: torch.optim.Optimizer, config: api.Optimizer) -> None:
-    """Set what the job asks for: a restored optimizer brings its old run's values."""
-    for group, decay in zip(optimizer.param_groups, (config.weight_decay, 0.0), strict=True):
-        group["lr"], group["weight_decay"] = config.learning_rate, decay
-        if "betas" in group:
-            group["betas"] = config.betas
 
 
 class LossScale:
@@ -68,20 +63,24 @@ class LossScale:
             self.value, self._good = state["value"], int(state["good"])
 
 
-def step(optimizer: torch.optim.Optimizer, grad_clip: float | None, scale: LossScale) -> Tensor:
+def step(
+    optimizer: torch.optim.Optimizer, grad_clip: float | None, scale: LossScale, gradient_norm: Callable[[], Tensor]
+) -> Tensor:
     """Clip, update, clear. Returns the global gradient norm before clipping, on the device: reading it is a sync.
 
     With a loss scale that moves it is read, and a step whose gradients overflowed is left out.
     """
-    parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-    gradients = [p.grad for p in parameters if p.grad is not None]
+    groups = [[p for p in group["params"] if p.grad is not None] for group in optimizer.param_groups]
+    groups = [group for group in groups if group]
     if scale.moves:
-        torch._foreach_div_(gradients, scale.value)
-    norm = _total_norm(gradients)
+        for group in groups:
+            torch._foreach_div_([p.grad for p in group], scale.value)
+    norm = gradient_norm()
     overflowed = scale.moves and not torch.isfinite(norm).item()
     if not overflowed:
         if grad_clip is not None:
-            nn.utils.clip_grads_with_norm_(parameters, grad_clip, norm)
+            for group in groups:
+                nn.utils.clip_grads_with_norm_(group, grad_clip, norm)
         optimizer.step()
     scale.update(overflowed=overflowed)
     optimizer.zero_grad(set_to_none=True)
@@ -90,25 +89,18 @@ def step(optimizer: torch.optim.Optimizer, grad_clip: float | None, scale: LossS
 
 def all_finite(parameters: Iterable[Tensor]) -> bool:
     """Whether every number that this rank holds is finite."""
-    flags = [torch.isfinite(_local(p)).all() for p in parameters]
+    flags = [torch.isfinite(local(p)).all() for p in parameters]
     # with offload some are on the CPU, and what was gathered for an evaluation is not
     return bool(torch.stack([flag.to(flags[0].device) for flag in flags]).all().item())
 
 
-def _total_norm(gradients: list[Tensor]) -> Tensor:
-    norm = nn.utils.get_total_norm(gradients)
-    return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
-
-
-def _local(tensor: Tensor) -> Tensor:
-    """This rank's part of a DTensor; any other as it is."""
-    mine = tensor.detach()
-    local: Tensor = getattr(mine, "to_local", lambda: mine)()
-    return local
-
-
-def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
-    decayed = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)}
-    matrices = [p for p in model.parameters() if id(p) in decayed]
-    others = [p for p in model.parameters() if id(p) not in decayed]
-    return [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+def _groups(holdings: Holdings, weight_decay: float) -> list[dict[str, object]]:
+    """Parameters with and without decay; apart on each mesh, since torch updates no others together."""
+    groups: dict[tuple[bool, object], list[nn.Parameter]] = {}
+    for name, parameter in holdings.parameters():
+        decays = name in holdings.anatomy.decayed
+        groups.setdefault((decays, getattr(parameter, "device_mesh", None)), []).append(parameter)
+    return [
+        {"params": parameters, "weight_decay": weight_decay if decays else 0.0}
+        for (decays, _), parameters in groups.items()
+    ]

@@ -4,6 +4,7 @@ import math
 import time
 
 import torch
+from dtj_api import partition
 from dtj_api.exit_codes import ExitCode
 from dtj_api.layout import Ranks, layout
 from dtj_api.spec import RunConfig
@@ -59,15 +60,24 @@ class Run:
         self.training, self.dataset, self.world, self.log = training, dataset, world, log
         shape = model_shape(training, dataset.inputs, dataset.outputs)
         self.layout = layout(training, Ranks(world.size, world.local_size))
-        self.strategy = parallelise(lambda: models.build(shape, training.seed), training, self.layout, world)
-        self.model = self.strategy.model
-        self.optimizer = optimizer.build(self.model, training.optimizer)
+        self.batch = training.per_process_batch(self.layout.data_ranks)
+        self.sampler = Sampler(
+            samples=len(dataset.train),
+            global_batch=training.global_batch(self.layout.data_ranks),
+            seed=training.seed,
+            rank=self.layout.data_rank(world.rank),
+            ranks=self.layout.data_ranks,
+        )
+        self.strategy = parallelise(
+            lambda: models.build(shape, training.seed), training, self.layout, world, self._example(), log
+        )
+        self.optimizer = optimizer.build(self.strategy.holdings, training.optimizer)
         self.scale = optimizer.LossScale(moves=training.precision.is_half)
         self.saver = Saver(
             config=config,
             shape=shape,
             dataset=dataset,
-            model=self.model,
+            holdings=self.strategy.holdings,
             optimizer=self.optimizer,
             scale=self.scale,
             data_ranks=self.layout.data_ranks,
@@ -77,19 +87,11 @@ class Run:
         self.observer = Observer(
             config=config,
             rank=world.rank,
-            data_ranks=self.layout.data_ranks,
+            layout=self.layout,
             tokens_per_sample=dataset.tokens_per_sample,
             log=log,
             run=run_folder,
             traffic=self.strategy.traffic,
-        )
-        self.batch = training.per_process_batch(self.layout.data_ranks)
-        self.sampler = Sampler(
-            samples=len(dataset.train),
-            global_batch=training.global_batch(self.layout.data_ranks),
-            seed=training.seed,
-            rank=self.layout.data_rank(world.rank),
-            ranks=self.layout.data_ranks,
         )
         self.loss = self.norm = torch.zeros((), device=world.device)
         self.first_bad_step = torch.full((), math.inf, dtype=torch.float64, device=world.device)
@@ -100,7 +102,6 @@ class Run:
     def restore(self) -> int:
         """Optimizer steps already done."""
         start = self.saver.restore()
-        optimizer.configure(self.optimizer, self.training.optimizer)
         self.observer.begin(start, self.saver.saved)
         self.first_step = start + 1
         if self.world.rank == 0:
@@ -110,7 +111,7 @@ class Run:
                 total_steps=self.training.steps,
                 world_size=self.world.size,
                 device=str(self.world.device),
-                parameters=sum(p.numel() for p in self.model.parameters()),
+                parameters=self.strategy.holdings.anatomy.parameters,
                 resumed_from=self.saver.saved.path if self.saver.saved else None,
             )
         return start
@@ -118,7 +119,9 @@ class Run:
     def train_step(self, step: int) -> None:
         """One optimizer step. Nothing here waits for the device."""
         self.loss = self.strategy.forward_backward(self._microbatches(step), self.scale.value)
-        self.norm = optimizer.step(self.optimizer, self.training.optimizer.grad_clip, self.scale)
+        self.norm = optimizer.step(
+            self.optimizer, self.training.optimizer.grad_clip, self.scale, self.strategy.gradient_norm
+        )
         if self.scale.overflowed and self.world.rank == 0:
             words = f"step {step} was left out: its gradients overflowed; the loss scale is {self.scale.value:g} now"
             self.log.warning("step_skipped", step=step, message=words)
@@ -133,7 +136,7 @@ class Run:
     def log_step(self, step: int) -> None:
         """Read the loss back and say it."""
         self._check_sound(step)
-        loss = self.world.sum(self.loss.item())[0] / self.world.size
+        loss = self.world.sum(self.loss.item())[0] / self.layout.ranks_per_stage
         self.logged = (step, loss)
         self.observer.logged(
             step,
@@ -214,13 +217,18 @@ class Run:
         pieces = [chosen[i : i + self.batch] for i in range(0, len(chosen), self.batch)]
         return [self._tensors(self.dataset.train.batch(piece)) for piece in pieces]
 
+    def _example(self) -> torch.Tensor:
+        """Inputs of one microbatch."""
+        count = partition.microbatches(self.training, self.layout) if self.layout.pipeline > 1 else 1
+        return self._tensors(self.dataset.train.batch(self.sampler.at(0)[: self.batch // count]))[0]
+
     def _tensors(self, arrays: tuple[Array, Array]) -> tuple[torch.Tensor, torch.Tensor]:
         inputs, targets = (to_device(array, self.world.device) for array in arrays)
         return inputs, targets
 
     def _check_sound(self, step: int) -> None:
         """Every rank must call it at the same step. Raises TrainerError: DIVERGED."""
-        sound = optimizer.all_finite(self.model.parameters())
+        sound = optimizer.all_finite(p for _, p in self.strategy.holdings.parameters())
         first = self.world.min(min(self.first_bad_step.item(), math.inf if sound else step))[0]
         if math.isfinite(first):
             raise _diverged(int(first), "loss")

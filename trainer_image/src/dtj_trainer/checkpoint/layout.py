@@ -20,7 +20,7 @@ from dtj_api.fields import InvalidFields, decode, encode
 
 from dtj_trainer.shape import ModelShape
 
-FORMAT = 2
+FORMAT = 3
 MODEL = "model.safetensors"
 OPTIMIZER = "optimizer.pt"
 MANIFEST = "manifest.json"

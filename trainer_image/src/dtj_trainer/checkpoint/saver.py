@@ -12,7 +12,6 @@ from dtj_api.exit_codes import ExitCode
 from dtj_api.fields import encode
 from dtj_api.progress import SavedCheckpoint
 from dtj_api.spec import RunConfig
-from torch import nn
 
 from dtj_trainer.attempt import Attempt
 from dtj_trainer.checkpoint import state
@@ -26,6 +25,7 @@ from dtj_trainer.distributed import World
 from dtj_trainer.errors import TrainerError
 from dtj_trainer.observe.log import Log
 from dtj_trainer.optimizer import LossScale
+from dtj_trainer.parallel.holdings import Holdings
 from dtj_trainer.shape import ModelShape, differences
 
 
@@ -56,7 +56,7 @@ class Saver:
         config: RunConfig,
         shape: ModelShape,
         dataset: Dataset,
-        model: nn.Module,
+        holdings: Holdings,
         optimizer: torch.optim.Optimizer,
         scale: LossScale,
         data_ranks: int,
@@ -64,7 +64,7 @@ class Saver:
         log: Log,
     ) -> None:
         self.config, self.shape, self.dataset, self.data_ranks = config, shape, dataset, data_ranks
-        self.model, self.optimizer, self.scale, self.world, self.log = model, optimizer, scale, world, log
+        self.holdings, self.optimizer, self.scale, self.world, self.log = holdings, optimizer, scale, world, log
         self.attempt = Attempt.from_environment(os.environ)
         self.saved: SavedCheckpoint | None = None
         self._torn: frozenset[str] = frozenset()
@@ -93,9 +93,10 @@ class Saver:
         self._schedule.restart()
         if self.saved is None:
             return 0
-        state.share_weights(self.model, loaded.weights if loaded else None, self.world)
-        kept = state.share_optimizer(self.model, self.optimizer, loaded.optimizer if loaded else None, self.world)
-        self.scale.load(kept["loss_scale"])
+        state.share_weights(self.holdings, loaded.weights if loaded else None, self.world)
+        moments = loaded.optimizer["state"] if loaded else None
+        state.share_optimizer(self.holdings, self.optimizer, moments, self.world)
+        self.scale.load(self.world.from_rank_zero(lambda: loaded.optimizer["loss_scale"]))  # type: ignore[union-attr]
         return self.saved.step
 
     def due(self, step: int) -> bool:
@@ -112,7 +113,7 @@ class Saver:
 
     def save(self, step: int, losses: Losses) -> SavedCheckpoint:
         """Raises TrainerError: FENCED, STORAGE_FULL or CHECKPOINT_INVALID on rank 0, PEER_LOST on the others."""
-        contents = state.contents(self.model, self.optimizer, {"loss_scale": self.scale.state()}, self.world)
+        contents = state.contents(self.holdings, self.optimizer, {"loss_scale": self.scale.state()}, self.world)
         self.saved = self.world.from_rank_zero(lambda: self._write(step, losses, contents))
         self._schedule.restart()
         return self.saved
@@ -168,7 +169,6 @@ class Saver:
             step=step,
             contents=contents,
             manifest=lambda records: to_json(self._manifest(step, losses, records)),
-            needed=state.size(self.model, self.optimizer),
         )
         self._directory.retire(newest=step, keep=self._policy.keep_last, torn=self._torn)
         self._torn = frozenset()

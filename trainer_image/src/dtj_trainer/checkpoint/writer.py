@@ -27,9 +27,10 @@ from dtj_trainer.errors import CHECK_VOLUME, FULL, TrainerError
 
 @dataclass(frozen=True)
 class Content:
-    """One file of a checkpoint: its name, and what writes it."""
+    """One file of a checkpoint: its name, about how many bytes it takes, and what writes it."""
 
     name: str
+    size: int
     write: Callable[[Output], object]
 
 
@@ -86,7 +87,7 @@ class Directory:
             self.fence.mark_started()
 
     def save(
-        self, *, step: int, contents: list[Content], manifest: Callable[[dict[str, FileRecord]], str], needed: int
+        self, *, step: int, contents: list[Content], manifest: Callable[[dict[str, FileRecord]], str]
     ) -> tuple[Path, str]:
         """Write all files into a temporary folder, make them durable, then rename it into place.
 
@@ -94,7 +95,6 @@ class Directory:
 
         Args:
             manifest: from the records of the files to the text of the manifest.
-            needed: bytes, as an estimate for the message of a full disk.
 
         Raises:
             TrainerError: FENCED, STORAGE_FULL or CHECKPOINT_INVALID; nothing but the temporary folder was touched, and
@@ -114,7 +114,7 @@ class Directory:
             shutil.rmtree(temporary, ignore_errors=True)
             # A newer attempt removes the temporary folders of those before it
             self.fence.check()
-            raise self._explain(error, step, free, needed) from error
+            raise self._explain(error, step, free, sum(content.size for content in contents)) from error
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise

@@ -19,11 +19,16 @@ def build(shape: ModelShape, seed: int) -> nn.Module:
     return MLP(layers=shape.layers, width=shape.width, features=shape.inputs, classes=shape.outputs)
 
 
+# a target that does not count: of samples that only fill a batch up
+IGNORED = -100
+
+
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Mean cross entropy in nats; logits (..., C), targets (...)."""
     return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
 
 
 def summed_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """The same, summed over all targets."""
-    return F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="sum")
+    """The same, summed over all targets but those that are IGNORED, in fp32 at least."""
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    return F.cross_entropy(logits.flatten(0, -2), targets.flatten(), ignore_index=IGNORED, reduction="sum")

@@ -4,6 +4,7 @@ import statistics
 import time
 from dataclasses import replace
 
+from dtj_api.layout import Layout
 from dtj_api.progress import Progress, SavedCheckpoint
 from dtj_api.spec import RunConfig
 
@@ -25,7 +26,7 @@ class Observer:
         *,
         config: RunConfig,
         rank: int,
-        data_ranks: int,
+        layout: Layout,
         tokens_per_sample: int,
         log: Log,
         run: RunFolder | None,
@@ -37,8 +38,9 @@ class Observer:
             rank, tokens=tokens_per_sample > 0, saves=policy is not None and rank == 0, compresses=traffic is not None
         )
         self._traffic, self._told = traffic, Traffic()
-        self._global_batch = training.global_batch(data_ranks)
-        self._own_batch = self._global_batch // data_ranks
+        self._global_batch = training.global_batch(layout.data_ranks)
+        # once among those that share samples, so that ranks add up to the whole
+        self._own_batch = self._global_batch // layout.data_ranks if layout.counts(rank) else 0
         self._tokens_per_sample = tokens_per_sample
         self.progress = Progress(step=0, total_steps=training.steps)
         self._eta = Estimate(

@@ -7,6 +7,7 @@ from dtj_api.parallel import Ddp
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from dtj_trainer.parallel.holdings import Holdings, anatomy
 from dtj_trainer.parallel.strategy import Strategy
 
 
@@ -16,7 +17,7 @@ class DataParallel(Strategy):
     def __init__(
         self, model: nn.Module, config: Ddp, device: torch.device, autocast: torch.dtype | None, *, alone: bool
     ) -> None:
-        super().__init__(model, model, device, autocast)
+        super().__init__(model, Holdings([model], anatomy(model)), device, autocast)
         if not alone:
             replica = DistributedDataParallel(
                 model,

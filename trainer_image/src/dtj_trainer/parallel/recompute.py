@@ -5,8 +5,11 @@ from functools import partial
 from typing import Any
 
 import torch
+from dtj_api.parallel import ActivationCheckpointing
 from torch import nn
 from torch.utils import checkpoint
+
+from dtj_trainer.parallel.blocks import blocks
 
 # What is dear to compute again is kept: products of matrices, attention
 _KEPT = {
@@ -18,6 +21,13 @@ _KEPT = {
     torch.ops.aten._scaled_dot_product_efficient_attention.default,
     torch.ops.aten._scaled_dot_product_cudnn_attention.default,
 }
+
+
+def recompute_blocks(model: nn.Module, mode: ActivationCheckpointing) -> None:
+    """Of each block of the model."""
+    if mode != "none":
+        for block in blocks(model):
+            recompute(block, selective=mode == "selective")
 
 
 def recompute(block: nn.Module, *, selective: bool) -> None:

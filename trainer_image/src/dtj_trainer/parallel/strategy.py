@@ -6,7 +6,10 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor, nn
 
-from dtj_trainer.models import loss
+from dtj_trainer.models import loss, summed_loss
+from dtj_trainer.parallel.dtensor import whole
+from dtj_trainer.parallel.holdings import Holdings
+from dtj_trainer.parallel.norm import squared_norm
 
 Microbatch = tuple[Tensor, Tensor]
 
@@ -26,21 +29,32 @@ class Strategy:
     """One rank's part.
 
     Args:
-        model: with its plain names, whatever was done to it.
-        called: what is called in its place: the same, or what wraps it.
+        called: the model, or what wraps it.
+        holdings: what this rank has of the model.
         autocast: the format of its matrix products where the parameters' own is another one.
+        split_classes: logits are split between ranks by classes, and so is the loss.
 
     Attributes:
+        answers: this rank has the model's answers; else another stage of a pipeline has them.
         even: every rank must take part in every forward pass, also where it has no samples left.
         traffic: of compressed gradients.
     """
 
+    answers = True
     even = False
     traffic: Traffic | None = None
 
-    def __init__(self, model: nn.Module, called: nn.Module, device: torch.device, autocast: torch.dtype | None) -> None:
-        self.model, self._called = model, called
-        self._device, self._autocast = device, autocast
+    def __init__(
+        self,
+        called: nn.Module,
+        holdings: Holdings,
+        device: torch.device,
+        autocast: torch.dtype | None,
+        *,
+        split_classes: bool = False,
+    ) -> None:
+        self.holdings = holdings
+        self._called, self._device, self._autocast, self._split_classes = called, device, autocast, split_classes
 
     def forward_backward(self, microbatches: Sequence[Microbatch], scale: float = 1.0) -> Tensor:
         """Gradients of the mean loss over the microbatches of all ranks, times `scale`.
@@ -48,28 +62,48 @@ class Strategy:
         Ranks exchange gradients in the last backward pass only.
 
         Returns:
-            this rank's mean loss, on the device.
+            this rank's mean loss, on the device; 0 where it has no answers.
         """
         total = torch.zeros((), device=self._device)
         for i, (inputs, targets) in enumerate(microbatches):
-            with self.exchange(last=i == len(microbatches) - 1):
-                with self._formats():
+            with self.exchange(last=i == len(microbatches) - 1), self.loss_scope():
+                with self.formats():
                     part = loss(self._called(inputs), targets) / len(microbatches)
                 (part * scale).backward()  # type: ignore[no-untyped-call]
-            total += part.detach()
+            total += whole(part.detach())
         return total
 
-    def logits(self, inputs: Tensor) -> Tensor:
-        """The model's answer, without gradients."""
-        with torch.no_grad(), self._formats():
-            answer: Tensor = self.model(inputs)
-        return answer.float() if answer.dtype != torch.float64 else answer
+    def summed_loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Over all targets that are not models.IGNORED, without gradients; 0 where it has no answers."""
+        with torch.no_grad(), self.loss_scope():
+            with self.formats():
+                logits: Tensor = self._called_alone(inputs)
+            return whole(summed_loss(logits, targets))
+
+    def gradient_norm(self) -> Tensor:
+        """The global norm of all gradients, on the device."""
+        gradients = [p.grad for _, p in self.holdings.parameters() if p.grad is not None]
+        return squared_norm(gradients, self._device).sqrt()
 
     def exchange(self, *, last: bool) -> AbstractContextManager[object]:
         """Around one forward and backward pass; `last` of the step."""
         return nullcontext()
 
-    def _formats(self) -> AbstractContextManager[object]:
+    def formats(self) -> AbstractContextManager[object]:
         if self._autocast is None:
             return nullcontext()
         return torch.autocast(self._device.type, self._autocast)
+
+    def loss_scope(self) -> AbstractContextManager[object]:
+        """Around loss and backward pass."""
+        if not self._split_classes:
+            return nullcontext()
+        from torch.distributed.tensor.parallel import loss_parallel
+
+        scope: AbstractContextManager[object] = loss_parallel()
+        return scope
+
+    def _called_alone(self, inputs: Tensor) -> Tensor:
+        """The model's answer without what wraps it, which may want all ranks there."""
+        answer: Tensor = self.holdings.modules[0](inputs)
+        return answer
