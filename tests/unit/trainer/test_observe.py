@@ -41,6 +41,21 @@ def test_processors_are_cut_to_the_containers_limit(tmp_path: Path, limit: str, 
     assert processors(tmp_path) == (expected or free)
 
 
+@pytest.mark.parametrize(("quota", "expected"), [("100000", 1), ("50000", 1), ("-1", None)])
+def test_processors_by_cgroups_of_the_first_version(tmp_path: Path, quota: str, expected: int | None) -> None:
+    free = processors(tmp_path)
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text(f"{quota}\n")
+    (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
+    assert processors(tmp_path) == (expected or free)
+
+
+def test_oom_kills_by_cgroups_of_the_first_version(tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
+    assert oom_kills(tmp_path) == 2
+
+
 def test_oom_kills(tmp_path: Path) -> None:
     assert oom_kills(tmp_path) is None
     (tmp_path / "memory.events").write_text("low 0\noom 2\noom_kill 1\n")
