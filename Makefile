@@ -66,6 +66,9 @@ test-e2e: install .venv/tools ## real nodes, containers, DNS, volumes
 
 ##@ Benchmarks
 
+bench-trainer: .venv/torch ## the training loop beside a bare one, about 8 minutes (BENCH="--ranks 1 2")
+	$(BIN)/python -m benchmarks.trainer.loops $(BENCH)
+
 bench-operator: .venv/tools ## the operator beside JobSet, PyTorchJob and a bare client; BENCH="--quick" for a short one
 	$(TESTBED) build --level peers
 	$(BIN)/python -m benchmarks.operator $(BENCH)
@@ -128,4 +131,4 @@ constraints: .venv/bin/uv ## renew the pinned versions of everything that is ins
 	@touch $@
 
 .PHONY: constraints help demo test prepare lint test-unit test-api test-chaos chaos test-trainer test-e2e cluster-up \
-	cluster-down cluster-status env images install clean-cluster clean-cache generate bench-operator equivalence
+	cluster-down cluster-status env images install clean-cluster clean-cache generate bench-operator bench-trainer equivalence

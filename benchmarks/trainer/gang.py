@@ -6,10 +6,12 @@ import queue
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from io import StringIO
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +22,7 @@ import torch.distributed.pipelining
 import torch.distributed.tensor
 import torch.distributed.tensor.parallel
 from dtj_api.layout import Ranks
+from dtj_api.spec import RunConfig
 from dtj_trainer import config as configuration
 from dtj_trainer import data
 from dtj_trainer.checkpoint import state
@@ -29,6 +32,7 @@ from dtj_trainer.train import Run
 from torch._C._distributed_c10d import TCPStore
 
 Fields = dict[str, Any]
+T = TypeVar("T")
 
 STEPS = 20
 SECONDS = 300.0
@@ -66,56 +70,73 @@ class Trace:
     error: str = ""
 
 
+class GangFailed(Exception):
+    """The first error of any rank, with its traceback."""
+
+
 def run(training: Fields, ranks: Ranks, *, double: bool, base: Fields = BASE) -> Trace:
     """Rank 0's trace, or the first error of any rank."""
+    try:
+        return forked(partial(_train, {**base, **training}, ranks, double), ranks)[0]
+    except GangFailed as error:
+        return Trace(error=str(error))
+
+
+def load(training: Fields, ranks: Ranks) -> RunConfig:
+    return configuration.load(None, {"DTJ_CONFIG": json.dumps({"training": training})}, ranks)
+
+
+def forked(work: Callable[[World], T], ranks: Ranks) -> dict[int, T]:
+    """What each rank's work came to, in a process group of their own. Raises GangFailed."""
     context = multiprocessing.get_context("fork")
     answers: Any = context.Queue()
     port = _free_port()
-    raw = {**base, **training}
-    processes = [
-        context.Process(target=_rank, args=(answers, raw, rank, ranks, port, double)) for rank in range(ranks.world)
-    ]
+    processes = [context.Process(target=_rank, args=(answers, work, rank, ranks, port)) for rank in range(ranks.world)]
     for process in processes:
         process.start()
-    traces: dict[int, Trace] = {}
+    found: dict[int, T] = {}
     try:
-        while len(traces) < len(processes) and not any(trace.error for trace in traces.values()):
-            rank, trace = answers.get(timeout=SECONDS)
-            traces[rank] = trace
+        while len(found) < len(processes):
+            rank, answer, error = answers.get(timeout=SECONDS)
+            if error:
+                raise GangFailed(error)
+            found[rank] = answer
     except queue.Empty:
-        silent = sorted(set(range(ranks.world)) - traces.keys())
-        return Trace(error=f"nothing from ranks {silent} in {SECONDS:.0f} s")
+        silent = sorted(set(range(ranks.world)) - found.keys())
+        raise GangFailed(f"nothing from ranks {silent} in {SECONDS:.0f} s") from None
     finally:
         for process in processes:
             process.kill()
             process.join()
-    failed = next((trace for trace in traces.values() if trace.error), None)
-    return failed or traces[0]
+    return found
 
 
-def _rank(answers: Any, raw: Fields, rank: int, ranks: Ranks, port: int, double: bool) -> None:
+def _rank(answers: Any, work: Callable[[World], T], rank: int, ranks: Ranks, port: int) -> None:
     torch.set_num_threads(1)
-    torch.set_default_dtype(torch.float64 if double else torch.float32)
     try:
-        answers.put((rank, _train(raw, rank, ranks, port)))
+        answers.put((rank, work(_world(rank, ranks, port)), ""))
     except Exception:  # noqa: BLE001 whatever it is, it is told
-        answers.put((rank, Trace(error=traceback.format_exc())))
+        answers.put((rank, None, traceback.format_exc()))
     answers.close()
     answers.join_thread()
     sys.stdout.flush()
 
 
-def _train(raw: Fields, rank: int, ranks: Ranks, port: int) -> Trace:
-    config = configuration.load(None, {"DTJ_CONFIG": json.dumps({"training": raw})}, ranks)
+def _world(rank: int, ranks: Ranks, port: int) -> World:
     control = None
     if ranks.world > 1:
         store = TCPStore("127.0.0.1", port, ranks.world, rank == 0, timedelta(seconds=60))
-        timeout = timedelta(seconds=config.training.timeout_seconds)
+        timeout = timedelta(seconds=SECONDS)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks.world, timeout=timeout)
         control = dist.group.WORLD
-    world = World(rank, ranks.world, torch.device("cpu"), control, ranks.local)
+    return World(rank, ranks.world, torch.device("cpu"), control, ranks.local)
+
+
+def _train(raw: Fields, ranks: Ranks, double: bool, world: World) -> Trace:
+    torch.set_default_dtype(torch.float64 if double else torch.float32)
+    config = load(raw, ranks)
     dataset = data.load(config.training.data)
-    job = Run(config=config, dataset=dataset, world=world, log=Log(rank, StringIO()), run_folder=None)
+    job = Run(config=config, dataset=dataset, world=world, log=Log(world.rank, StringIO()), run_folder=None)
     job.restore()
     trace = Trace()
     for step in range(1, config.training.steps + 1):
@@ -128,7 +149,7 @@ def _train(raw: Fields, rank: int, ranks: Ranks, port: int) -> Trace:
     trace.weights = {
         name: tensor.double().numpy().astype(np.float64)
         for name, tensor in state.whole_weights(job.strategy.holdings, world).items()
-        if rank == 0
+        if world.rank == 0
     }
     if job.strategy.traffic is not None:
         trace.sent_bytes, trace.dense_bytes = job.strategy.traffic.sent, job.strategy.traffic.dense

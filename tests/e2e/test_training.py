@@ -5,7 +5,7 @@ import re
 import pytest
 from dtj_api import names
 
-from tests.e2e.jobs import example, gpt_job, inspector
+from tests.e2e.jobs import EXAMPLES, example, gpt_job, inspector
 from tests.e2e.namespace import Namespace
 
 OWNED = "pods,services,pvc"
@@ -89,6 +89,14 @@ def test_the_example_of_each_strategy_learns(
         words = namespace.kubectl("logs", "inspector")
         loss = float(re.search(r"validation loss (\d+\.\d+)", words)[1])  # type: ignore[index]
         assert loss == pytest.approx(done["progress"]["evalLoss"], abs=2e-4)
+
+
+def test_a_model_of_the_users_own_is_sharded(namespace: Namespace) -> None:
+    code = EXAMPLES / "my_models.py"
+    namespace.kubectl("create", "configmap", "my-models", f"--from-file=my_models.py={code}")
+    namespace.apply(example("own-model.yaml"))
+    done = namespace.until_phase("own-model", "Succeeded")
+    assert done["progress"]["evalLoss"] < 2.8, "no better than the frequencies of letters"
 
 
 def test_a_job_deleted_while_it_trains_leaves_nothing(namespace: Namespace) -> None:

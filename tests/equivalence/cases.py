@@ -257,6 +257,24 @@ def mlp() -> Iterator[Case]:
     yield Case("mlp, fsdp, wrapped by size, full recomputation", fields, double=False, bars=SINGLE, reference=digits)
 
 
+def imported() -> Iterator[Case]:
+    """A model that is not ours. By SGD: keys' biases have no gradient but rounding, which AdamW would blow up."""
+    plain: Fields = {"optimizer": {"name": "sgd", "learningRate": 0.1, "gradClip": 1.0}}
+    own: Fields = {**plain, "model": {"import": "tests.equivalence.own_model:build"}}
+    declared: Fields = {**plain, "model": {"import": "tests.equivalence.own_model:build_with_parts"}}
+    for name, world, fields in (
+        ("ddp", 2, {**own, "strategy": "ddp"}),
+        ("fsdp, full recomputation", 3, {**own, "strategy": "fsdp", **recompute("full")}),
+        ("hsdp", 4, {**own, "strategy": "hsdp", "mesh": {"shard": 2}}),
+        ("pipeline", 2, {**declared, "strategy": "pipeline"}),
+        ("pipeline, zbv", 2, {**declared, "strategy": "pipeline", "pipeline": {"schedule": "zbv"}}),
+        ("tensor, loss by classes", 2, {**declared, "strategy": "tensor", **CLASSES}),
+        ("shard 2 x tensor 2", 4, {**declared, "strategy": "hybrid", "mesh": {"tensor": 2}}),
+        ("tensor 2 x pipeline 2", 4, {**declared, "strategy": "hybrid", "mesh": {"tensor": 2, "pipeline": 2}}),
+    ):
+        yield Case(f"imported, {name}", fields, world, reference=own)
+
+
 def _with_all(
     strategy: Fields,
     name: str,
@@ -278,4 +296,4 @@ def _with_all(
 
 
 def cases() -> list[Case]:
-    return [*ddp(), *fsdp(), *hsdp(), *tensor(), *pipeline(), *hybrid(), *mlp()]
+    return [*ddp(), *fsdp(), *hsdp(), *tensor(), *pipeline(), *hybrid(), *mlp(), *imported()]

@@ -108,7 +108,8 @@ def _mesh_errors(training: Training, ranks: Ranks, path: str) -> Iterator[FieldE
     for name, size in given.items():
         if name not in dimensions and size != 1:
             other = "hsdp" if {name, *dimensions} <= set(_OF["hsdp"]) else "hybrid"
-            remedy = f"remove it{f', or set strategy: {other} for {name} {size}' if world % size == 0 else ''}"
+            too = f" and {strategy} {world // size}" if strategy in ("tensor", "pipeline") else ""
+            remedy = f"remove it{f', or set strategy: {other} for {name} {size}{too}' if world % size == 0 else ''}"
             yield FieldError(f"{path}.{name}", f"strategy {strategy} has no such dimension", remedy)
             return
     if len(dimensions) > 1:

@@ -1,10 +1,12 @@
 """How a model and a batch are cut: heads by tensor parallelism, blocks into stages, passes into microbatches. Pure."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dtj_api.fields import FieldError
 from dtj_api.layout import Layout
+from dtj_api.parallel import Fsdp, Pipeline, Tensor
 from dtj_api.training import Training, dimensions
 
 
@@ -66,7 +68,9 @@ def microbatches(training: Training, layout: Layout) -> int:
 
 
 def partition_errors(training: Training, layout: Layout, path: str) -> Iterator[FieldError]:
-    """What cannot be cut so."""
+    """What cannot be cut so, and settings that nothing would read."""
+    if training.strategy == "hybrid" and layout.world_size > 1:
+        yield from _unread_errors(training, layout, path)
     if layout.tensor > 1:
         yield from _tensor_errors(training, layout.tensor, path)
     if layout.pipeline > 1:
@@ -80,7 +84,10 @@ def microbatch_errors(training: Training, layout: Layout, path: str) -> Iterator
     given = training.batch.microbatches
     if layout.pipeline == 1:
         if given is not None:
-            yield FieldError(f"{path}.batch.microbatches", "is only for pipelines", "remove it, or set accumulation")
+            alone = training.strategy == "pipeline"
+            problem = "is for pipelines, and 1 rank makes none" if alone else "is only for pipelines"
+            remedy = "remove it, or add workers" if alone else "remove it, or set accumulation"
+            yield FieldError(f"{path}.batch.microbatches", problem, remedy)
         return
     fitting = _fitting(training, layout)
     samples = training.per_process_batch(layout.data_ranks)
@@ -107,12 +114,30 @@ def _fitting(training: Training, layout: Layout) -> list[int]:
     """Numbers of microbatches that the samples of a pass and the schedule allow."""
     samples, rule = training.per_process_batch(layout.data_ranks), SCHEDULES[training.pipeline.schedule]
     least = stages(training, layout) if rule.by_stage else layout.pipeline
-    divisors = [count for count in range(least, samples + 1) if samples % count == 0]
+    small = [count for count in range(1, math.isqrt(samples) + 1) if samples % count == 0]
+    divisors = sorted({*small, *(samples // count for count in small)})
+    divisors = [count for count in divisors if count >= least]
     return [count for count in divisors if not rule.rounds or count % (count // layout.pipeline) == 0]
+
+
+def _unread_errors(training: Training, layout: Layout, path: str) -> Iterator[FieldError]:
+    """Settings of a dimension that this hybrid's mesh does not have."""
+    absent = {
+        "tensor": (layout.tensor == 1, training.tensor != Tensor()),
+        "pipeline": (layout.pipeline == 1, training.pipeline != Pipeline()),
+        "fsdp": (layout.data_ranks == 1, training.fsdp != Fsdp()),
+        "precision.reduce": (layout.data_ranks == 1, training.precision.reduce is not None),
+    }
+    for name, (is_absent, is_given) in absent.items():
+        if is_absent and is_given:
+            dimension = name if name in ("tensor", "pipeline") else "replicate or shard"
+            yield FieldError(f"{path}.{name}", f"is given, but mesh has no {dimension}", "remove it, or change mesh")
 
 
 def _tensor_errors(training: Training, ranks: int, path: str) -> Iterator[FieldError]:
     shape, model = dimensions(training.model), training.model
+    if shape is None:
+        return
     where = f"{path}.mesh.tensor"
     if model.name == "gpt" and shape.heads is not None and shape.heads % ranks:
         proper = [str(count) for count in range(2, shape.heads + 1) if shape.heads % count == 0]
@@ -124,6 +149,10 @@ def _tensor_errors(training: Training, ranks: int, path: str) -> Iterator[FieldE
     length, tensor = training.data.sequence_length, training.tensor
     if model.name != "gpt" and (tensor.sequence_parallel or tensor.loss_parallel):
         yield FieldError(f"{path}.tensor", f"is for gpt, not {model.name}", "remove it")
+    tokens = training.data.vocabulary_size or 256
+    if model.name == "gpt" and -(-tokens // ranks) * (ranks - 1) >= tokens:
+        problem = f"{ranks} ranks cannot each have a part of a vocabulary of {tokens}"
+        yield FieldError(where, problem, "use fewer, or a larger vocabulary")
     if tensor.sequence_parallel and model.name == "gpt" and length % ranks:
         remedy = f"use a multiple of {ranks}, or set tensor.sequenceParallel: false"
         yield FieldError(f"{path}.data.sequenceLength", f"{length} does not divide by {ranks} ranks", remedy)
@@ -140,7 +169,11 @@ def _stage_errors(training: Training, layout: Layout, path: str) -> Iterator[Fie
         problem = f"is {count}, but schedule {pipeline.schedule} wants {wanted} on each rank"
         yield FieldError(f"{here}.stagesPerRank", problem, remedy)
         return
-    total, blocks = stages(training, layout), dimensions(training.model).layers
+    shape = dimensions(training.model)
+    if shape is None:
+        # the trainer sees how many blocks an imported model has
+        return
+    total, blocks = stages(training, layout), shape.layers
     if total > blocks:
         problem = (
             f"{total} stages ({layout.pipeline} ranks x {count} each) are more than the {blocks} blocks of the model"

@@ -1,9 +1,10 @@
 """`spec.training`: configuration of the built-in trainer. Types and defaults; rules that span fields: validation.py."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from dtj_api.fields import bounds
+from dtj_api.fields import bounds, pattern
 from dtj_api.parallel import ActivationCheckpointing, Ddp, Fsdp, Mesh, Pipeline, Precision, Strategy, Tensor
 
 
@@ -18,11 +19,17 @@ class ModelDimensions:
 
 @dataclass(frozen=True)
 class Model:
-    """Which network to train: a named size or explicit dimensions."""
+    """Which network to train: one of the trainer's, in a named size or of explicit dimensions; or what a function of
+    the user's own makes (`import`), with `arguments` and what the data are like."""
 
-    name: Literal["gpt", "mlp"]
+    name: Literal["gpt", "mlp"] | None = None
     size: str | None = None
     dimensions: ModelDimensions | None = None
+    import_: str | None = field(
+        default=None,
+        metadata=pattern(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", "package.module:function", max_length=253),
+    )
+    arguments: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -50,10 +57,10 @@ class Batch:
     pipeline splits each pass into `microbatches`.
     """
 
-    global_: int | None = field(default=None, metadata=bounds(minimum=1))
-    per_process: int | None = field(default=None, metadata=bounds(minimum=1))
-    accumulation: int = field(default=1, metadata=bounds(minimum=1))
-    microbatches: int | None = field(default=None, metadata=bounds(minimum=1))
+    global_: int | None = field(default=None, metadata=bounds(minimum=1, maximum=2**31 - 1))
+    per_process: int | None = field(default=None, metadata=bounds(minimum=1, maximum=2**31 - 1))
+    accumulation: int = field(default=1, metadata=bounds(minimum=1, maximum=2**31 - 1))
+    microbatches: int | None = field(default=None, metadata=bounds(minimum=1, maximum=2**31 - 1))
 
 
 @dataclass(frozen=True)
@@ -131,6 +138,6 @@ MLP_SIZES = {
 SIZES = {"gpt": GPT_SIZES, "mlp": MLP_SIZES}
 
 
-def dimensions(model: Model) -> ModelDimensions:
-    """The shape a validated `model` asks for; `size: tiny` where it names none."""
-    return model.dimensions or SIZES[model.name][model.size or "tiny"]
+def dimensions(model: Model) -> ModelDimensions | None:
+    """The shape a validated `model` asks for; `size: tiny` where it names none. None for one that is imported."""
+    return model.dimensions or (SIZES[model.name][model.size or "tiny"] if model.name is not None else None)

@@ -160,6 +160,17 @@ def training_errors(training: Training, known: Ranks | None, path: str) -> Itera
 
 def _model_errors(training: Training, path: str) -> Iterator[FieldError]:
     model = training.model
+    if (model.name is None) == (model.import_ is None):
+        problem = "has neither name nor import" if model.name is None else "has both name and import"
+        remedy = "set name for one of the trainer's models, import for your own"
+        yield FieldError(f"{path}.model", problem, remedy)
+        return
+    for name in ("size", "dimensions") if model.name is None else ("arguments",):
+        if getattr(model, name) is not None:
+            other = "name" if model.name is None else "import"
+            yield FieldError(f"{path}.model.{name}", f"is only for {other}", "remove it")
+    if model.name is None:
+        return
     sizes = SIZES[model.name]
     if model.size is not None and model.dimensions is not None:
         yield FieldError(f"{path}.model", "has both size and dimensions", "remove one of them")
@@ -168,6 +179,7 @@ def _model_errors(training: Training, path: str) -> Iterator[FieldError]:
         yield FieldError(f"{path}.model.size", f"{model.size!r} is not a size of {model.name}", remedy)
     elif model.name == "gpt":
         shape = dimensions(model)
+        assert shape is not None
         if shape.heads is None:
             yield FieldError(
                 f"{path}.model.dimensions.heads",
@@ -187,7 +199,8 @@ def _data_errors(training: Training, path: str) -> Iterator[FieldError]:
         problem = f"has {' and '.join(given)}" if given else "names no data"
         yield FieldError(f"{path}.data", problem, "set exactly one of text, tokens, images")
         return
-    fitting = {"gpt": ("text", "tokens"), "mlp": ("images",)}[training.model.name]
+    kinds = {"gpt": ("text", "tokens"), "mlp": ("images",)}
+    fitting = kinds[training.model.name] if training.model.name is not None else ("text", "tokens", "images")
     if given[0] not in fitting:
         problem = f"{training.model.name} cannot train on {given[0]}"
         yield FieldError(

@@ -35,6 +35,20 @@ def told(
 ROWS: list[Row] = [
     told("model.name", "mlp", wrong="gtp", says="did you mean gpt|Unsupported value", beside=IMAGES),
     told(
+        "model.import",
+        "my_models.llama:build",
+        wrong="my_models.llama",
+        says=r"import.*should match|'my_models.llama' is not package.module:function",
+        beside={"training": {"model": {"name": None, "size": None}}},
+    ),
+    told(
+        "model.arguments",
+        {"layers": 4},
+        wrong=[4],
+        says="must be of type object",
+        given={"training": {"model": {"name": None, "size": None, "import": "my_models:build"}}},
+    ),
+    told(
         "model.size",
         "mini",
         wrong="huge",

@@ -62,6 +62,18 @@ def test_who_exchanges_most_are_neighbours() -> None:
     assert (mesh.world_size, mesh.data_ranks, mesh.ranks_per_stage) == (16, 4, 8)
 
 
+def test_microbatches_of_a_huge_batch_are_found_without_trying_every_number() -> None:
+    given = training(**{**PIPELINE, "batch": {"perProcess": 2**31 - 2, "microbatches": 7}})
+    assert faults(Ranks(2, 1), **{**PIPELINE, "batch": {"perProcess": 2**31 - 2, "microbatches": 7}}) == []
+    assert microbatches(given, Layout(pipeline=2)) == 7
+
+
+def test_an_imported_model_goes_with_all_data_and_is_cut_where_it_is_known() -> None:
+    own = {"model": {"import": "mine.models:build", "arguments": {"layers": 2}}}
+    assert faults(Ranks(4, 1), **own, strategy="pipeline", batch={"perProcess": 8}) == []
+    assert faults(Ranks(4, 1), **own, strategy="tensor", **IMAGES) == []
+
+
 def batch(**fields: Any) -> dict[str, Any]:
     return {"batch": {"perProcess": 12, **fields}}
 
@@ -366,6 +378,53 @@ PIPELINE = {"strategy": "pipeline", **LONG, **batch()}
             Ranks(4, 1),
             "spec.training.fsdp.reshardAfterForward: gives wrong gradients with schedule zbv (torch 2.15); "
             "remove it, or set schedule: interleaved1f1b",
+        ),
+        (
+            {"strategy": "tensor", "mesh": {"shard": 2}},
+            PODS_OF_FOUR,
+            f"{MESH}.shard: strategy tensor has no such dimension; "
+            "remove it, or set strategy: hybrid for shard 2 and tensor 4",
+        ),
+        (
+            {"strategy": "pipeline", "batch": {"perProcess": 4, "microbatches": 2}},
+            Ranks(1, 1),
+            "spec.training.batch.microbatches: is for pipelines, and 1 rank makes none; remove it, or add workers",
+        ),
+        (
+            {"strategy": "tensor", "data": {"tokens": "/t.npy", "vocabularySize": 3}},
+            Ranks(4, 4),
+            f"{MESH}.tensor: 4 ranks cannot each have a part of a vocabulary of 3; use fewer, or a larger vocabulary",
+        ),
+        (
+            {"strategy": "hybrid", "mesh": {"tensor": 2}, "pipeline": {"schedule": "zbv"}},
+            PODS_OF_FOUR,
+            "spec.training.pipeline: is given, but mesh has no pipeline; remove it, or change mesh",
+        ),
+        (
+            {"strategy": "hybrid", "mesh": {"tensor": 4, "replicate": 1}, "precision": {"reduce": "fp16"}},
+            Ranks(4, 4),
+            "spec.training.precision.reduce: is given, but mesh has no replicate or shard; remove it, or change mesh",
+        ),
+        (
+            {"model": {"name": "gpt", "import": "a:b"}},
+            PODS_OF_FOUR,
+            "spec.training.model: has both name and import; "
+            "set name for one of the trainer's models, import for your own",
+        ),
+        (
+            {"model": {"import": "a:b", "size": "tiny"}},
+            PODS_OF_FOUR,
+            "spec.training.model.size: is only for name; remove it",
+        ),
+        (
+            {"model": {"name": "gpt", "arguments": {"layers": 2}}},
+            PODS_OF_FOUR,
+            "spec.training.model.arguments: is only for import; remove it",
+        ),
+        (
+            {"model": {"import": "models.py"}},
+            PODS_OF_FOUR,
+            "spec.training.model.import: 'models.py' is not package.module:function; write package.module:function",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""The only file that speaks to the process group: devices, reductions, words between ranks, lost peers."""
+"""The process group: devices, reductions and words between ranks, lost peers. What strategies exchange: parallel/."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence

@@ -12,7 +12,7 @@ from dtj_api.training import Evaluate, Training
 from dtj_trainer import data, models
 from dtj_trainer.checkpoint.layout import Manifest
 from dtj_trainer.checkpoint.reader import locate
-from dtj_trainer.checkpoint.state import load_weights, share_weights
+from dtj_trainer.checkpoint.state import differences, load_weights, share_weights
 from dtj_trainer.data import bigram
 from dtj_trainer.data.dataset import Array, Split
 from dtj_trainer.distributed import World
@@ -49,7 +49,8 @@ def validation_loss(
     strategy.holdings.train(False)
     for number in range(rounds):
         chosen = mine[number * batch : (number + 1) * batch]
-        filled = np.concatenate([chosen, np.zeros(batch - len(chosen), chosen.dtype)])
+        size = batch if strategy.whole_batches else max(len(chosen), 1)
+        filled = np.concatenate([chosen, np.zeros(size - len(chosen), chosen.dtype)])
         inputs, targets = (to_device(each, world.device) for each in split.batch(filled))
         targets[len(chosen) :] = models.IGNORED
         total += strategy.summed_loss(inputs, targets)
@@ -81,8 +82,11 @@ def check_checkpoint(path: Path, *, with_bigram: bool) -> str:
     dataset = data.load(training.data)
     model = models.build(manifest.model, manifest.seed)
     world = World(0, 1, torch.device("cpu"))
-    holdings = Holdings([model], anatomy(model))
-    share_weights(holdings, load_weights(folder), world)
+    holdings, weights = Holdings([model], anatomy(model)), load_weights(folder)
+    if wrong := differences(weights, holdings):
+        words = f"its weights are not those of the model it names: {', '.join(wrong[:3])}"
+        raise TrainerError(ExitCode.CHECKPOINT_INVALID, f"checkpoint {folder}: {words}")
+    share_weights(holdings, weights, world)
     used = manifest.validation_used or len(dataset.validation)
     strategy = Strategy(model, holdings, world.device, autocast=None)
     used = min(used, len(dataset.validation))

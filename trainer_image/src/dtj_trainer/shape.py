@@ -1,5 +1,6 @@
 """The shape of a model once its data are known: what is built, what a checkpoint records, what must match. No torch."""
 
+import json
 from dataclasses import dataclass, fields
 from typing import Literal
 
@@ -13,6 +14,8 @@ MANIFEST_FIELDS = {
     "heads": "spec.training.model.dimensions.heads",
     "inputs": "spec.training.data.sequenceLength",
     "outputs": "spec.training.data.vocabularySize",
+    "factory": "spec.training.model.import",
+    "arguments": "spec.training.model.arguments",
 }
 # The same where the data have no such field.
 WORDS = {("mlp", "inputs"): "spec.training.data (features)", ("mlp", "outputs"): "spec.training.data (classes)"}
@@ -23,24 +26,30 @@ class ModelShape:
     """Everything that decides the names and shapes of a model's weights.
 
     Attributes:
-        heads: attention heads; 0 for mlp.
-        inputs: tokens in a sequence (gpt) or features of a sample (mlp).
-        outputs: size of the vocabulary (gpt) or classes (mlp).
+        layers, width, heads: 0 where the model has none, or is imported.
+        inputs: tokens in a sequence or features of a sample.
+        outputs: size of the vocabulary or classes.
+        factory, arguments: of an imported model; the arguments as JSON.
     """
 
-    name: Literal["gpt", "mlp"]
+    name: Literal["gpt", "mlp", "import"]
     layers: int
     width: int
     heads: int
     inputs: int
     outputs: int
+    factory: str | None = None
+    arguments: str | None = None
 
 
 def model_shape(training: Training, inputs: int, outputs: int) -> ModelShape:
     """The shape `training` asks for on data with so many inputs and outputs."""
-    size = dimensions(training.model)
-    heads = (size.heads or 0) if training.model.name == "gpt" else 0
-    return ModelShape(training.model.name, size.layers, size.width, heads, inputs, outputs)
+    size, model = dimensions(training.model), training.model
+    if size is None or model.name is None:
+        words = json.dumps(model.arguments or {}, sort_keys=True)
+        return ModelShape("import", 0, 0, 0, inputs, outputs, model.import_, words)
+    heads = (size.heads or 0) if model.name == "gpt" else 0
+    return ModelShape(model.name, size.layers, size.width, heads, inputs, outputs)
 
 
 def differences(have: ModelShape, want: ModelShape, source: str) -> list[str]:

@@ -61,11 +61,12 @@ class Run:
         shape = model_shape(training, dataset.inputs, dataset.outputs)
         self.layout = layout(training, Ranks(world.size, world.local_size))
         self.batch = training.per_process_batch(self.layout.data_ranks)
+        self.data_rank = self.layout.data_rank(world.rank)
         self.sampler = Sampler(
             samples=len(dataset.train),
             global_batch=training.global_batch(self.layout.data_ranks),
             seed=training.seed,
-            rank=self.layout.data_rank(world.rank),
+            rank=self.data_rank,
             ranks=self.layout.data_ranks,
         )
         self.strategy = parallelise(
@@ -118,6 +119,8 @@ class Run:
 
     def train_step(self, step: int) -> None:
         """One optimizer step. Nothing here waits for the device."""
+        # what is random in the model depends on nothing but the step and the samples' rank, so a run is resumed exactly
+        torch.manual_seed(((self.training.seed + 1) * 2**32 + step * 2**16 + self.data_rank) % 2**63)
         self.loss = self.strategy.forward_backward(self._microbatches(step), self.scale.value)
         self.norm = optimizer.step(
             self.optimizer, self.training.optimizer.grad_clip, self.scale, self.strategy.gradient_norm
@@ -165,7 +168,7 @@ class Run:
             split,
             used=used,
             batch=self.batch,
-            rank=self.layout.data_rank(self.world.rank),
+            rank=self.data_rank,
             ranks=self.layout.data_ranks,
             world=self.world,
         )

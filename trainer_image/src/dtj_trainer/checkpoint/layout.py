@@ -1,7 +1,7 @@
 """What a checkpoint is on disk: names, and the manifest that makes a folder a checkpoint. No torch, no I/O.
 
 <directory>/step-00000100/model.safetensors   weights, by the bare model's names
-                          optimizer.pt        torch.save of the optimizer's state_dict; weights_only loads it
+                          optimizer.pt        torch.save of the optimizer's state by names; weights_only loads it
                           manifest.json       written last: without it there is no checkpoint
 <directory>/latest                            name of the newest folder, for people
 <directory>/attempt.json                      the attempt that writes here

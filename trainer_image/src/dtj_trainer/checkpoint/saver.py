@@ -129,6 +129,7 @@ class Saver:
             # A fenced writer may have withdrawn it since it was found: then look again
             with suppress(FileNotFoundError):
                 weights, optimizer = state.load_weights(folder), state.load_optimizer(folder)
+                self._check_weights(folder, weights)
                 loaded = _Loaded(_describe(folder, manifest), weights, optimizer)
         self._directory.mark_started()
         return loaded
@@ -162,6 +163,14 @@ class Saver:
         if have != want:
             words = f"checkpoint {folder} was trained on other data: {have} training and validation samples, now {want}"
             self.log.warning("data_changed", message=words)
+
+    def _check_weights(self, folder: Path, weights: state.Weights) -> None:
+        """What an imported model's function makes may have changed since."""
+        if wrong := state.differences(weights, self.holdings):
+            more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+            words = f"checkpoint {folder} and the model differ in {', '.join(wrong[:3])}{more}"
+            remedy = "use the model that wrote it, or another checkpoint folder"
+            raise TrainerError(ExitCode.CHECKPOINT_MISMATCH, f"spec.training.model: {words}; {remedy}")
 
     def _write(self, step: int, losses: Losses, contents: list[Content]) -> SavedCheckpoint:
         assert self._policy is not None

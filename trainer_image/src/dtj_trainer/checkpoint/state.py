@@ -72,11 +72,18 @@ def load_optimizer(folder: Path) -> Tree:
 def share_weights(holdings: Holdings, weights: Weights | None, world: World) -> None:
     """Give every rank its part of the weights that rank 0 has."""
     mine: dict[str, list[Tensor]] = {}
-    for name, tensor in holdings.tensors():
+    for name, tensor in holdings.values():
         mine.setdefault(name, []).append(tensor)
-    for name, value in _broadcast(weights, world):
-        for tensor in mine.get(name, []):
-            tensor.copy_(_part(value.to(tensor.dtype), tensor))
+    with torch.no_grad():
+        for name, value in _broadcast(weights, world):
+            for tensor in mine.get(name, []):
+                tensor.copy_(_part(value.to(tensor.dtype), tensor))
+
+
+def differences(weights: Weights, holdings: Holdings) -> list[str]:
+    """Names of what the model and the weights do not both have, or not in the same shape; [] where they match."""
+    have, want = {name: tuple(tensor.shape) for name, tensor in weights.items()}, holdings.anatomy.shapes
+    return sorted(name for name in have.keys() | want.keys() if have.get(name) != want.get(name))
 
 
 def share_optimizer(

@@ -5,13 +5,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dtj_trainer.models.gpt import GPT
+from dtj_trainer.models.imported import imported
 from dtj_trainer.models.mlp import MLP
 from dtj_trainer.shape import ModelShape
 
 
 def build(shape: ModelShape, seed: int) -> nn.Module:
-    """The model of that shape on the CPU; its weights depend on `seed` alone."""
+    """The model of that shape; its weights depend on `seed` alone.
+
+    Raises:
+        TrainerError: INVALID_CONFIG, there is no such function of the user's, or it fails.
+    """
     torch.manual_seed(seed)
+    if shape.factory is not None:
+        return imported(shape)
     if shape.name == "gpt":
         return GPT(
             layers=shape.layers, width=shape.width, heads=shape.heads, length=shape.inputs, vocabulary=shape.outputs

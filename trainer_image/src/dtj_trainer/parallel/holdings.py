@@ -12,11 +12,13 @@ class Anatomy:
 
     Attributes:
         parameters: how many numbers it learns.
+        shapes: of what a checkpoint keeps, by name; of tied ones the first.
         aliases: of a parameter that has several names (tied weights), each name but the first -> the first.
         decayed: parameters that weight decay is for: matrices of linear layers, unless they are embeddings too.
     """
 
     parameters: int
+    shapes: dict[str, tuple[int, ...]]
     aliases: dict[str, str]
     decayed: frozenset[str]
 
@@ -29,7 +31,8 @@ def anatomy(model: nn.Module) -> Anatomy:
     linear = {id(module.weight) for module in model.modules() if isinstance(module, nn.Linear)}
     embedded = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     decayed = frozenset(name for number, name in first.items() if number in linear - embedded)
-    return Anatomy(sum(p.numel() for p in model.parameters()), aliases, decayed)
+    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items() if name not in aliases}
+    return Anatomy(sum(p.numel() for p in model.parameters()), shapes, aliases, decayed)
 
 
 def tie(model: nn.Module, aliases: dict[str, str]) -> None:
@@ -69,6 +72,12 @@ class Holdings:
                 if name not in seen:
                     seen.add(name)
                     yield name, tensor
+
+    def values(self) -> Iterator[tuple[str, Tensor]]:
+        """Parameters and all buffers, those too that a checkpoint leaves out since the model makes them itself."""
+        yield from self.parameters()
+        for module in self.modules:
+            yield from module.named_buffers()
 
     def train(self, mode: bool) -> None:
         for module in self.modules:

@@ -30,7 +30,7 @@ class Pipeline(Strategy):
         ties: weights that several stages use.
     """
 
-    even = True
+    even = whole_batches = True
 
     def __init__(
         self,
@@ -70,13 +70,17 @@ class Pipeline(Strategy):
             losses: list[Tensor] = []
             with self.loss_scope():
                 given = (inputs,) if 0 in self._stages else ()
-                self._schedule.step(*given, target=targets if self.answers else None, losses=losses)
+                try:
+                    self._schedule.step(*given, target=targets if self.answers else None, losses=losses)
+                except RuntimeError as error:
+                    raise _cause(error) from None
             total += sum(whole(each.detach()) for each in losses)
         place_gradients(parameter for _, parameter in self.holdings.parameters())
         self._ties.sum_gradients()
         return total / scale
 
     def summed_loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Microbatches through the stages, one after the other; each rank's first stage first."""
         total = torch.zeros((), device=self._device)
         pieces, wanted = inputs.chunk(self._microbatches), targets.chunk(self._microbatches)
         with torch.no_grad(), self.loss_scope():
@@ -110,6 +114,13 @@ class Pipeline(Strategy):
             return loss(logits, targets) * self._weight
 
 
+def _cause(error: BaseException) -> BaseException:
+    """What torch's stages wrap: a lost peer and a full memory are known by their own types and words."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
 class Ties:
     """Weights that several stages use: each stage has its own, whose gradients are summed, so that they stay equal.
 
@@ -135,7 +146,8 @@ class Ties:
         self._counted = [parameter for number, name, parameter in mine if users[name][0] == number]
         self._shared: list[tuple[list[nn.Parameter], dist.ProcessGroup | None]] = []
         groups: dict[frozenset[int], dist.ProcessGroup | None] = {}
-        for name, numbers in users.items():
+        # in the same order on every rank
+        for name, numbers in sorted(users.items()):
             together = frozenset(owners[number] for number in numbers)
             if len(numbers) == 1:
                 continue

@@ -1,6 +1,7 @@
 """Activations handed from stage to stage without gradients: the forward pass of an evaluation.
 
-torch's schedules have one too, but it fails where a rank has neighbouring stages (V-shaped ones, torch 2.15).
+torch's schedules have one too, but it fails where a rank has neighbouring stages (V-shaped ones, torch 2.15). All goes
+over the CPU: ranks that send to each other in both directions would wait for each other in one NCCL communicator.
 """
 
 from collections import deque
@@ -15,16 +16,13 @@ class Relay:
     """This rank's ends of it. Whoever calls it does so in the order of stages, then of microbatches, on every rank.
 
     Args:
-        owners: of each stage, its rank in the pipeline.
-        group: of the pipeline's ranks.
-        words: a group on the CPU of all ranks, for shapes.
+        owners: of each stage, the rank that computes it, for this rank's pipeline.
+        group: of all ranks, on the CPU.
     """
 
-    def __init__(
-        self, owners: Sequence[int], group: dist.ProcessGroup, words: dist.ProcessGroup, device: torch.device
-    ) -> None:
-        self._owners, self._group, self._words, self._device = owners, group, words, device
-        self._mine = dist.get_rank(group)
+    def __init__(self, owners: Sequence[int], group: dist.ProcessGroup, device: torch.device) -> None:
+        self._owners, self._group, self._device = owners, group, device
+        self._mine = dist.get_rank()
         self._here: deque[Tensor] = deque()
         self._forms: dict[int, tuple[torch.Size, torch.dtype]] = {}
         self._sent: list[tuple[dist.Work | None, Tensor]] = []
@@ -42,10 +40,10 @@ class Relay:
             return
         if stage not in self._forms:
             self._forms[stage] = (x.shape, x.dtype)
-            dist.send_object_list([self._forms[stage]], dst=self._rank(to), group=self._words)
+            dist.send_object_list([self._forms[stage]], dst=to, group=self._group)
         # kept until it has left
-        whole = x.contiguous()
-        self._sent.append((dist.isend(whole, dst=self._rank(to), group=self._group), whole))
+        whole = x.cpu().contiguous()
+        self._sent.append((dist.isend(whole, dst=to, group=self._group), whole))
 
     def take(self, stage: int) -> Tensor:
         """What was given to that stage, which this rank has."""
@@ -54,12 +52,12 @@ class Relay:
             return self._here.popleft()
         if stage not in self._forms:
             form: list[tuple[torch.Size, torch.dtype]] = [(torch.Size(), torch.float32)]
-            dist.recv_object_list(form, src=self._rank(source), group=self._words)
+            dist.recv_object_list(form, src=source, group=self._group)
             self._forms[stage] = form[0]
         shape, dtype = self._forms[stage]
-        x = torch.empty(shape, dtype=dtype, device=self._device)
-        dist.recv(x, src=self._rank(source), group=self._group)
-        return x
+        x = torch.empty(shape, dtype=dtype)
+        dist.recv(x, src=source, group=self._group)
+        return x.to(self._device)
 
     def finish(self) -> None:
         """Wait until all is delivered."""
@@ -67,6 +65,3 @@ class Relay:
             if work is not None:
                 work.wait()
         self._sent.clear()
-
-    def _rank(self, place: int) -> int:
-        return dist.get_global_rank(self._group, place)

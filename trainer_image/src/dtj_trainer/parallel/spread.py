@@ -57,7 +57,7 @@ def spread(
     )
     ties = _ties(plain, held, plan, owners, layout, known) if plan else None
     set_timeouts(timedelta(seconds=training.timeout_seconds))
-    state.share_weights(holdings, dict(Holdings([whole], known).tensors()) if whole is not None else None, world)
+    state.share_weights(holdings, dict(Holdings([whole], known).values()) if whole is not None else None, world)
     autocast = dtype(training.precision.compute) if layout.data_ranks == 1 else None
     split_classes = training.tensor.loss_parallel and layout.tensor > 1
     if ties is None or world.control is None:
@@ -68,7 +68,11 @@ def spread(
         schedule=training.pipeline.schedule,
         microbatches=partition.microbatches(training, layout),
         mesh=mesh,
-        relay=Relay(owners, mesh["pipeline"].get_group(), world.control, world.device),
+        relay=Relay(
+            [owner * layout.ranks_per_stage + world.rank % layout.ranks_per_stage for owner in owners],
+            world.control,
+            world.device,
+        ),
         ties=ties,
         device=world.device,
         autocast=autocast,
@@ -88,6 +92,7 @@ def _plan(
     """The stages of the pipeline, the same on every rank."""
     stages.check(plain)
     count = partition.stages(training, layout)
+    stages.check_count(plain, count)
 
     def counts() -> tuple[int, ...]:
         assert whole is not None

@@ -64,6 +64,13 @@ def plan(model: nn.Module, counts: Sequence[int]) -> list[Stage]:
     ]
 
 
+def check_count(model: nn.Module, stages: int) -> None:
+    """Raises TrainerError: INVALID_CONFIG, there are more stages than blocks."""
+    if stages > (blocks := len(block_names(model))):
+        words = f"{stages} stages are more than the {blocks} blocks of {type(model).__name__}"
+        raise TrainerError(ExitCode.INVALID_CONFIG, f"spec.training.mesh.pipeline: {words}; use fewer ranks or stages")
+
+
 def names(model: nn.Module, stage: Stage, aliases: dict[str, str]) -> set[str]:
     """Of the parameters that the stage of a plain model has; of tied ones the first."""
     kept = owners(parts_of(model), stage)

@@ -37,11 +37,12 @@ class Strategy:
     Attributes:
         answers: this rank has the model's answers; else another stage of a pipeline has them.
         even: every rank must take part in every forward pass, also where it has no samples left.
+        whole_batches: each pass has as many samples as those of training.
         traffic: of compressed gradients.
     """
 
     answers = True
-    even = False
+    even = whole_batches = False
     traffic: Traffic | None = None
 
     def __init__(
@@ -58,8 +59,6 @@ class Strategy:
 
     def forward_backward(self, microbatches: Sequence[Microbatch], scale: float = 1.0) -> Tensor:
         """Gradients of the mean loss over the microbatches of all ranks, times `scale`.
-
-        Ranks exchange gradients in the last backward pass only.
 
         Returns:
             this rank's mean loss, on the device; 0 where it has no answers.
