@@ -11,10 +11,10 @@ class Stack(nn.Module):
 
     mask: Tensor
 
-    def __init__(self, length: int, vocabulary: int, layers: int, width: int) -> None:
+    def __init__(self, length: int, vocabulary: int, layers: int, width: int, dropout: float) -> None:
         super().__init__()
         self.embedding, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
-        block = {"dim_feedforward": 2 * width, "dropout": 0.0, "activation": "gelu", "batch_first": True}
+        block = {"dim_feedforward": 2 * width, "dropout": dropout, "activation": "gelu", "batch_first": True}
         self.stack = nn.ModuleList(Causal(length, nn.TransformerEncoderLayer(width, 2, **block)) for _ in range(layers))
         self.classes = nn.Linear(width, vocabulary)
 
@@ -45,9 +45,9 @@ class Causal(nn.Module):
         return y
 
 
-def build(inputs: int, outputs: int, layers: int = 4, width: int = 16) -> nn.Module:
+def build(inputs: int, outputs: int, layers: int = 4, width: int = 16, dropout: float = 0.0) -> nn.Module:
     """Says nothing of its parts: what data parallelism needs."""
-    return Stack(inputs, outputs, layers, width)
+    return Stack(inputs, outputs, layers, width, dropout)
 
 
 def build_with_parts(inputs: int, outputs: int, layers: int = 4, width: int = 16) -> nn.Module:

@@ -13,7 +13,7 @@ from dtj_trainer import models, optimizer
 from dtj_trainer.checkpoint.saver import Losses, Saver
 from dtj_trainer.data.dataset import Array, Dataset
 from dtj_trainer.data.sampler import Sampler
-from dtj_trainer.distributed import World
+from dtj_trainer.distributed import World, seed_device
 from dtj_trainer.errors import TrainerError
 from dtj_trainer.evaluate import Result, samples_used, to_device, validation_loss
 from dtj_trainer.health.signals import StopRequest
@@ -120,7 +120,7 @@ class Run:
     def train_step(self, step: int) -> None:
         """One optimizer step. Nothing here waits for the device."""
         # what is random in the model depends on nothing but the step and the samples' rank, so a run is resumed exactly
-        torch.manual_seed(((self.training.seed + 1) * 2**32 + step * 2**16 + self.data_rank) % 2**63)
+        seed_device(((self.training.seed + 1) * 2**32 + step * 2**16 + self.data_rank) % 2**63, self.world.device)
         self.loss = self.strategy.forward_backward(self._microbatches(step), self.scale.value)
         self.norm = optimizer.step(
             self.optimizer, self.training.optimizer.grad_clip, self.scale, self.strategy.gradient_norm
