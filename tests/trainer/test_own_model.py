@@ -31,9 +31,9 @@ def test_dropout_is_resumed_as_if_nothing_had_been(tmp_path: Path, make_config: 
         (
             "no.such_module:build",
             {},
-            "No module named 'no'; the trainer's container must have the module no.such_module",
+            "No module named 'no'; the trainer's container must have no on its PYTHONPATH, or ins",
         ),
-        ("tests.equivalence.own_model:make", {}, "has no attribute 'make'"),
+        ("tests.equivalence.own_model:make", {}, "has no attribute 'make'; name a function of the module"),
         (OWN, {"depth": 3}, "unexpected keyword argument 'depth'"),
         ("builtins:dict", {}, "it returned dict, not an nn.Module; return the model"),
     ],

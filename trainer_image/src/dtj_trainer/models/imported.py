@@ -21,9 +21,13 @@ def imported(shape: ModelShape) -> nn.Module:
     module, _, function = shape.factory.partition(":")
     try:
         factory = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        remedy = f"the trainer's container must have the module {module} on its PYTHONPATH"
+    except ImportError as error:
+        # it, or something that it needs itself
+        missing = error.name or module
+        remedy = f"the trainer's container must have {missing} on its PYTHONPATH, or installed"
         raise _wrong(shape, f"{type(error).__name__}: {error}; {remedy}") from None
+    except AttributeError as error:
+        raise _wrong(shape, f"{error}; name a function of the module") from None
     arguments = json.loads(shape.arguments or "{}")
     try:
         model = factory(inputs=shape.inputs, outputs=shape.outputs, **arguments)

@@ -163,6 +163,8 @@ class Ties:
     def sum_gradients(self) -> None:
         for copies, group in self._shared:
             gradients = [local(parameter.grad) for parameter in copies if parameter.grad is not None]
+            if not gradients:  # frozen
+                continue
             total = torch.stack(gradients).sum(0)
             if group is not None:
                 dist.all_reduce(total, group=group)
