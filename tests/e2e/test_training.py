@@ -122,7 +122,8 @@ def test_a_restarted_operator_goes_on_where_it_was(namespace: Namespace) -> None
     assert done["attempt"] == 0
 
 
-def test_an_example_classifies_digits_on_one_pod(namespace: Namespace) -> None:
-    namespace.apply(example("mlp-digits.yaml"))
-    done = namespace.until_phase("digits", "Succeeded")
+@pytest.mark.parametrize(("file", "job"), [("mlp-digits.yaml", "digits"), ("vision-digits.yaml", "vision")])
+def test_an_example_classifies_digits_on_one_pod(namespace: Namespace, file: str, job: str) -> None:
+    namespace.apply(example(file))
+    done = namespace.until_phase(job, "Succeeded")
     assert done["progress"]["evalLoss"] < 0.5

@@ -257,6 +257,20 @@ def mlp() -> Iterator[Case]:
     yield Case("mlp, fsdp, wrapped by size, full recomputation", fields, double=False, bars=SINGLE, reference=digits)
 
 
+def vision() -> Iterator[Case]:
+    """In fp32: images are."""
+    fields: Fields = {"model": {"name": "vision", "dimensions": {"layers": 4, "width": 32, "heads": 4}}}
+    fields |= {"data": {"images": "digits"}, **CLIP}
+    for name, world, more in (
+        ("ddp", 3, {"strategy": "ddp"}),
+        ("fsdp, selective recomputation", 4, {"strategy": "fsdp", **recompute("selective")}),
+        ("tensor", 2, {"strategy": "tensor"}),
+        ("pipeline, interleaved1f1b", 2, {"strategy": "pipeline", "pipeline": {"schedule": "interleaved1f1b"}}),
+        ("shard 2 x tensor 2", 4, {"strategy": "hybrid", "mesh": {"tensor": 2}}),
+    ):
+        yield Case(f"vision, {name}", {**fields, **more}, world, double=False, bars=SINGLE, reference=fields)
+
+
 def imported() -> Iterator[Case]:
     """A model that is not ours. By SGD: keys' biases have no gradient but rounding, which AdamW would blow up."""
     plain: Fields = {"optimizer": {"name": "sgd", "learningRate": 0.1, "gradClip": 1.0}}
@@ -296,4 +310,4 @@ def _with_all(
 
 
 def cases() -> list[Case]:
-    return [*ddp(), *fsdp(), *hsdp(), *tensor(), *pipeline(), *hybrid(), *mlp(), *imported()]
+    return [*ddp(), *fsdp(), *hsdp(), *tensor(), *pipeline(), *hybrid(), *mlp(), *vision(), *imported()]

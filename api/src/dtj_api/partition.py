@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dtj_api.fields import FieldError
 from dtj_api.layout import Layout
 from dtj_api.parallel import Fsdp, Pipeline, Tensor
-from dtj_api.training import Training, dimensions
+from dtj_api.training import WITH_HEADS, Training, dimensions
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _tensor_errors(training: Training, ranks: int, path: str) -> Iterator[FieldE
     if shape is None:
         return
     where = f"{path}.mesh.tensor"
-    if model.name == "gpt" and shape.heads is not None and shape.heads % ranks:
+    if model.name in WITH_HEADS and shape.heads is not None and shape.heads % ranks:
         proper = [str(count) for count in range(2, shape.heads + 1) if shape.heads % count == 0]
         remedy = f"choose one of: {', '.join(proper)}, or other heads" if proper else "use a model of more heads"
         yield FieldError(where, f"{ranks} ranks do not divide the {shape.heads} attention heads", remedy)

@@ -10,7 +10,7 @@ from dtj_api.parallel import ActivationCheckpointing, Ddp, Fsdp, Mesh, Pipeline,
 
 @dataclass(frozen=True)
 class ModelDimensions:
-    """Shape of a model that has no named size. `heads` is read by gpt only."""
+    """Shape of a model that has no named size. `heads` is read by gpt and vision only."""
 
     layers: int = field(metadata=bounds(minimum=1, maximum=1000))
     width: int = field(metadata=bounds(minimum=1, maximum=65536))
@@ -22,7 +22,7 @@ class Model:
     """Which network to train: one of the trainer's, in a named size or of explicit dimensions; or what a function of
     the user's own makes (`import`), with `arguments` and what the data are like."""
 
-    name: Literal["gpt", "mlp"] | None = None
+    name: Literal["gpt", "mlp", "vision"] | None = None
     size: str | None = None
     dimensions: ModelDimensions | None = None
     import_: str | None = field(
@@ -135,7 +135,13 @@ MLP_SIZES = {
     "tiny": ModelDimensions(layers=2, width=64),
     "small": ModelDimensions(layers=3, width=256),
 }
-SIZES = {"gpt": GPT_SIZES, "mlp": MLP_SIZES}
+VISION_SIZES = {
+    "tiny": ModelDimensions(layers=2, width=64, heads=4),
+    "small": ModelDimensions(layers=6, width=192, heads=6),
+}
+SIZES = {"gpt": GPT_SIZES, "mlp": MLP_SIZES, "vision": VISION_SIZES}
+# models with attention
+WITH_HEADS = ("gpt", "vision")
 
 
 def dimensions(model: Model) -> ModelDimensions | None:

@@ -21,7 +21,7 @@ from dtj_api.template import (
     trainer_container,
     trainer_path,
 )
-from dtj_api.training import SIZES, Training, dimensions
+from dtj_api.training import SIZES, WITH_HEADS, Training, dimensions
 
 ACCELERATOR_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 
@@ -177,14 +177,14 @@ def _model_errors(training: Training, path: str) -> Iterator[FieldError]:
     elif model.size is not None and model.size not in sizes:
         remedy = f"choose one of: {', '.join(sizes)}, or give dimensions"
         yield FieldError(f"{path}.model.size", f"{model.size!r} is not a size of {model.name}", remedy)
-    elif model.name == "gpt":
+    elif model.name in WITH_HEADS:
         shape = dimensions(model)
         assert shape is not None
         if shape.heads is None:
             yield FieldError(
                 f"{path}.model.dimensions.heads",
                 "is missing",
-                "gpt needs a number of attention heads",
+                f"{model.name} needs a number of attention heads",
             )
         elif shape.width % shape.heads:
             problem = f"{shape.width} does not divide by heads ({shape.heads})"
@@ -199,7 +199,7 @@ def _data_errors(training: Training, path: str) -> Iterator[FieldError]:
         problem = f"has {' and '.join(given)}" if given else "names no data"
         yield FieldError(f"{path}.data", problem, "set exactly one of text, tokens, images")
         return
-    kinds = {"gpt": ("text", "tokens"), "mlp": ("images",)}
+    kinds = {"gpt": ("text", "tokens"), "mlp": ("images",), "vision": ("images",)}
     fitting = kinds[training.model.name] if training.model.name is not None else ("text", "tokens", "images")
     if given[0] not in fitting:
         problem = f"{training.model.name} cannot train on {given[0]}"

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from dtj_api.training import Training, dimensions
+from dtj_api.training import WITH_HEADS, Training, dimensions
 
 # Field of ModelShape -> field of the manifest that decides it.
 MANIFEST_FIELDS = {
@@ -18,7 +18,11 @@ MANIFEST_FIELDS = {
     "arguments": "spec.training.model.arguments",
 }
 # The same where the data have no such field.
-WORDS = {("mlp", "inputs"): "spec.training.data (features)", ("mlp", "outputs"): "spec.training.data (classes)"}
+WORDS = {
+    (name, field): f"spec.training.data ({words})"
+    for name in ("mlp", "vision")
+    for field, words in {"inputs": "features", "outputs": "classes"}.items()
+}
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class ModelShape:
         factory, arguments: of an imported model; the arguments as JSON.
     """
 
-    name: Literal["gpt", "mlp", "import"]
+    name: Literal["gpt", "mlp", "vision", "import"]
     layers: int
     width: int
     heads: int
@@ -48,7 +52,7 @@ def model_shape(training: Training, inputs: int, outputs: int) -> ModelShape:
     if size is None or model.name is None:
         words = json.dumps(model.arguments or {}, sort_keys=True)
         return ModelShape("import", 0, 0, 0, inputs, outputs, model.import_, words)
-    heads = (size.heads or 0) if model.name == "gpt" else 0
+    heads = (size.heads or 0) if model.name in WITH_HEADS else 0
     return ModelShape(model.name, size.layers, size.width, heads, inputs, outputs)
 
 

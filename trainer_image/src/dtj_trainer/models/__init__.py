@@ -7,6 +7,7 @@ from torch.nn import functional as F
 from dtj_trainer.models.gpt import GPT
 from dtj_trainer.models.imported import imported
 from dtj_trainer.models.mlp import MLP
+from dtj_trainer.models.vision import Vision
 from dtj_trainer.shape import ModelShape
 
 
@@ -22,6 +23,10 @@ def build(shape: ModelShape, seed: int) -> nn.Module:
     if shape.name == "gpt":
         return GPT(
             layers=shape.layers, width=shape.width, heads=shape.heads, length=shape.inputs, vocabulary=shape.outputs
+        )
+    if shape.name == "vision":
+        return Vision(
+            layers=shape.layers, width=shape.width, heads=shape.heads, features=shape.inputs, classes=shape.outputs
         )
     return MLP(layers=shape.layers, width=shape.width, features=shape.inputs, classes=shape.outputs)
 
