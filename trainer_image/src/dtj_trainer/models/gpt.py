@@ -1,5 +1,7 @@
 """A decoder-only transformer: GPT-2's layout (Radford et al. 2019) without biases and without dropout."""
 
+from typing import Any
+
 from torch import Tensor, arange, nn
 
 from dtj_trainer.models.parts import Parts
@@ -31,6 +33,7 @@ class GPT(nn.Module):
         self.norm = nn.LayerNorm(width, bias=False)
         self.output = nn.Linear(width, vocabulary, bias=False)
         self.output.weight = self.tokens.weight
+        self.register_load_state_dict_pre_hook(_give_tied)
         initialise(self, layers, width)
 
     def embed(self, tokens: Tensor) -> Tensor:
@@ -48,3 +51,8 @@ class GPT(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.head(x)
+
+
+def _give_tied(module: nn.Module, state: dict[str, Any], prefix: str, *_: object) -> None:
+    """Checkpoints have tied weights once."""
+    state.setdefault(f"{prefix}output.weight", state.get(f"{prefix}tokens.weight"))
