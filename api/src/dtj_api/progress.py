@@ -45,6 +45,7 @@ class Progress:
         loss: training loss, mean over the ranks at the last logged step.
         eval_loss: validation loss at the last evaluation.
         samples_per_second: over all ranks, since the last logged step. `tokens_per_second` likewise, text only.
+        mfu: part of the devices' peak that the model's own operations come to, where the peak is known.
         eta_seconds: time left at the recent median step time.
         first_step_time, last_step_time: RFC 3339, UTC.
     """
@@ -56,6 +57,7 @@ class Progress:
     eval_loss: float | None = None
     samples_per_second: float | None = None
     tokens_per_second: float | None = None
+    mfu: float | None = None
     eta_seconds: float | None = None
     first_step_time: str | None = None
     last_step_time: str | None = None

@@ -47,6 +47,7 @@ class StatusProgress:
     eval_loss: float | None = None
     samples_per_second: float | None = None
     tokens_per_second: float | None = None
+    mfu: float | None = None
     eta_seconds: int | None = None
     eta: str | None = None
     last_step_time: str | None = None

@@ -143,6 +143,7 @@ def _without_nan(record: Progress) -> Progress:
         eval_loss=_finite_or_none(record.eval_loss),
         samples_per_second=_finite_or_none(record.samples_per_second),
         tokens_per_second=_finite_or_none(record.tokens_per_second),
+        mfu=_finite_or_none(record.mfu),
         eta_seconds=_finite_or_none(record.eta_seconds),
     )
 

@@ -123,6 +123,7 @@ def _with_progress(status: JobStatus, progress: Progress | None) -> JobStatus:
         eval_loss=_rounded(progress.eval_loss),
         samples_per_second=_rounded(progress.samples_per_second),
         tokens_per_second=_rounded(progress.tokens_per_second),
+        mfu=_rounded(progress.mfu),
         eta_seconds=None if left is None else math.ceil(left),
         eta=None if left is None else duration(left),
         last_step_time=progress.last_step_time,

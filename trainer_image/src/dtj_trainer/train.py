@@ -2,6 +2,7 @@
 
 import math
 import time
+from functools import partial
 
 import torch
 from dtj_api import partition
@@ -17,6 +18,7 @@ from dtj_trainer.distributed import World, seed_device
 from dtj_trainer.errors import TrainerError
 from dtj_trainer.evaluate import Result, samples_used, to_device, validation_loss
 from dtj_trainer.health.signals import StopRequest
+from dtj_trainer.observe.flops import work
 from dtj_trainer.observe.log import Log
 from dtj_trainer.observe.observer import Observer
 from dtj_trainer.parallel.apply import parallelise
@@ -69,9 +71,11 @@ class Run:
             rank=self.data_rank,
             ranks=self.layout.data_ranks,
         )
-        self.strategy = parallelise(
-            lambda: models.build(shape, training.seed), training, self.layout, world, self._example(), log
+        build, example = partial(models.build, shape, training.seed), self._example()
+        self.work = (
+            work(build, example, world.device, world.size, training.precision.compute) if world.rank == 0 else None
         )
+        self.strategy = parallelise(build, training, self.layout, world, example, log)
         self.optimizer = optimizer.build(self.strategy.holdings, training.optimizer)
         self.scale = optimizer.LossScale(moves=training.precision.is_half)
         self.saver = Saver(
@@ -93,6 +97,7 @@ class Run:
             log=log,
             run=run_folder,
             traffic=self.strategy.traffic,
+            work=self.work,
         )
         self.loss = self.norm = torch.zeros((), device=world.device)
         self.first_bad_step = torch.full((), math.inf, dtype=torch.float64, device=world.device)
@@ -113,6 +118,7 @@ class Run:
                 world_size=self.world.size,
                 device=str(self.world.device),
                 parameters=self.strategy.holdings.anatomy.parameters,
+                flops_per_sample=self.work.per_sample if self.work else None,
                 resumed_from=self.saver.saved.path if self.saver.saved else None,
             )
         return start

@@ -33,7 +33,7 @@ class GPT(nn.Module):
         self.norm = nn.LayerNorm(width, bias=False)
         self.output = nn.Linear(width, vocabulary, bias=False)
         self.output.weight = self.tokens.weight
-        self.register_load_state_dict_pre_hook(_give_tied)
+        self.register_load_state_dict_pre_hook(_give_tied)  # type: ignore[no-untyped-call]
         initialise(self, layers, width)
 
     def embed(self, tokens: Tensor) -> Tensor:

@@ -15,7 +15,14 @@ class Metrics:
     """Label children are made once: looking one up costs three times an update."""
 
     def __init__(
-        self, rank: int, *, tokens: bool, saves: bool, compresses: bool, environ: Mapping[str, str] = os.environ
+        self,
+        rank: int,
+        *,
+        tokens: bool,
+        saves: bool,
+        compresses: bool,
+        mfu: bool,
+        environ: Mapping[str, str] = os.environ,
     ) -> None:
         self._registry = CollectorRegistry()
         self._values = (environ.get(environment.JOB, ""), environ.get(environment.NAMESPACE, ""), str(rank))
@@ -28,6 +35,7 @@ class Metrics:
         self.samples = self._counter("dtj_samples", "Training samples this rank has read")
         self.step_seconds = self._histogram("dtj_step_seconds", "Wall time of an optimizer step", SECONDS)
         self.tokens = self._counter("dtj_tokens", "Training tokens this rank has read") if tokens else None
+        self.mfu = self._gauge("dtj_mfu", "Part of the devices' peak, last logged step") if mfu else None
         self.gradient_bytes = self.gradient_bytes_saved = None
         if compresses:
             self.gradient_bytes = self._counter("dtj_gradient_bytes", "Bytes of gradients this rank has given away")

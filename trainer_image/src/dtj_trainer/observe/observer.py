@@ -10,6 +10,7 @@ from dtj_api.spec import RunConfig
 
 from dtj_trainer.clock import rfc3339
 from dtj_trainer.observe.eta import Estimate
+from dtj_trainer.observe.flops import Work
 from dtj_trainer.observe.log import Log
 from dtj_trainer.observe.metrics import Metrics
 from dtj_trainer.parallel.strategy import Traffic
@@ -31,12 +32,18 @@ class Observer:
         log: Log,
         run: RunFolder | None,
         traffic: Traffic | None = None,
+        work: Work | None = None,
     ) -> None:
         training, policy = config.training, config.checkpoint
         self.log, self._run, self._leads = log, run, rank == 0
         self.metrics = Metrics(
-            rank, tokens=tokens_per_sample > 0, saves=policy is not None and rank == 0, compresses=traffic is not None
+            rank,
+            tokens=tokens_per_sample > 0,
+            saves=policy is not None and rank == 0,
+            compresses=traffic is not None,
+            mfu=work is not None and work.peak is not None,
         )
+        self._work = work
         self._traffic, self._told = traffic, Traffic()
         self._global_batch = training.global_batch(layout.data_ranks)
         # once among those that share samples, so that ranks add up to the whole
@@ -93,6 +100,9 @@ class Observer:
         self.metrics.learning_rate.set(learning_rate)
         samples = self._global_batch * len(self._since_log) / max(sum(self._since_log), 1e-9)
         tokens = samples * self._tokens_per_sample or None
+        mfu = self._work.utilisation(samples) if self._work else None
+        if self.metrics.mfu is not None and mfu is not None:
+            self.metrics.mfu.set(mfu)
         now = rfc3339(time.time())
         self.progress = replace(
             self.progress,
@@ -101,6 +111,7 @@ class Observer:
             loss=loss,
             samples_per_second=samples,
             tokens_per_second=tokens,
+            mfu=mfu,
             first_step_time=self.progress.first_step_time or now,
             last_step_time=now,
         )
@@ -115,6 +126,7 @@ class Observer:
                 learning_rate=learning_rate,
                 samples_per_second=round(samples, 3),
                 tokens_per_second=round(tokens, 1) if tokens else None,
+                mfu=round(mfu, 4) if mfu else None,
                 step_seconds=round(statistics.fmean(self._since_log), 6),
                 eta_seconds=_rounded(self._eta.seconds_left(step)),
             )
