@@ -95,7 +95,7 @@ def _turns(fields: Fields, ranks: int, repeats: int, world: World) -> dict[str, 
     config = load(fields, Ranks(ranks, ranks))
     dataset = data.load(config.training.data)
     turns: dict[str, Turn] = {
-        "bare": _bare(config, dataset, world),
+        "bare": partial(_bare, config, dataset, world),
         "ours": partial(_ours, config, dataset, world, measured=True),
         "unmeasured": partial(_ours, config, dataset, world, measured=False),
     }
@@ -140,9 +140,8 @@ def _ours(config: RunConfig, dataset: Dataset, world: World, *, measured: bool) 
     return (marks[-1] - marks[WARM_UP]) / (len(marks) - 1 - WARM_UP)
 
 
-def _bare(config: RunConfig, dataset: Dataset, world: World) -> Turn:
+def _bare(config: RunConfig, dataset: Dataset, world: World) -> float:
     training = config.training
-    torch.manual_seed(training.seed)
     model: nn.Module = models.build(model_shape(training, dataset.inputs, dataset.outputs), training.seed)
     if training.strategy == "fsdp":
         for block in model.blocks:  # type: ignore[union-attr]
@@ -152,25 +151,20 @@ def _bare(config: RunConfig, dataset: Dataset, world: World) -> Turn:
         model = DistributedDataParallel(model, gradient_as_bucket_view=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=training.optimizer.learning_rate, fused=True)
     order = torch.randperm(len(dataset.train))
-    batch = training.per_process_batch(world.size)
-
-    def turn() -> float:
-        began = 0.0
-        for step in range(STEPS):
-            if step == WARM_UP:
-                began = time.perf_counter()
-            first = (step * world.size + world.rank) * batch
-            inputs, targets = map(torch.from_numpy, dataset.train.batch(order[first : first + batch].numpy()))
-            loss = nn.functional.cross_entropy(model(inputs).flatten(0, -2), targets.flatten())
-            loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            if step % 10 == 0:
-                loss.item()
-        return (time.perf_counter() - began) / (STEPS - WARM_UP)
-
-    return turn
+    batch, began = training.per_process_batch(world.size), 0.0
+    for step in range(STEPS):
+        if step == WARM_UP:
+            began = time.perf_counter()
+        first = (step * world.size + world.rank) * batch
+        inputs, targets = map(torch.from_numpy, dataset.train.batch(order[first : first + batch].numpy()))
+        loss = nn.functional.cross_entropy(model(inputs).flatten(0, -2), targets.flatten())
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        if step % 10 == 0:
+            loss.item()
+    return (time.perf_counter() - began) / (STEPS - WARM_UP)
 
 
 if __name__ == "__main__":

@@ -144,7 +144,7 @@ class Run:
 
     def log_step(self, step: int) -> None:
         """Read the loss back and say it."""
-        self._check_sound(step)
+        self._check_sound(step, weights=False)
         loss = self.world.sum(self.loss.item())[0] / self.layout.ranks_per_stage
         self.logged = (step, loss)
         self.observer.logged(
@@ -190,7 +190,7 @@ class Run:
         Raises:
             TrainerError: DIVERGED, the weights are not worth keeping; what Saver.save raises.
         """
-        self._check_sound(step)
+        self._check_sound(step, weights=True)
         began = time.perf_counter()
         train_loss = self.logged[1] if self.logged and self.logged[0] == step else None
         losses = Losses(train_loss)
@@ -235,9 +235,13 @@ class Run:
         inputs, targets = (to_device(array, self.world.device) for array in arrays)
         return inputs, targets
 
-    def _check_sound(self, step: int) -> None:
-        """Every rank must call it at the same step. Raises TrainerError: DIVERGED."""
-        sound = optimizer.all_finite(p for _, p in self.strategy.holdings.parameters())
+    def _check_sound(self, step: int, *, weights: bool) -> None:
+        """Of all steps until now, and of the `weights` that they came to. Every rank must call it at the same step.
+
+        Raises:
+            TrainerError: DIVERGED.
+        """
+        sound = not weights or optimizer.all_finite(p for _, p in self.strategy.holdings.parameters())
         first = self.world.min(min(self.first_bad_step.item(), math.inf if sound else step))[0]
         if math.isfinite(first):
             raise _diverged(int(first), "loss")
