@@ -91,8 +91,7 @@ def microbatch_errors(training: Training, layout: Layout, path: str) -> Iterator
         return
     fitting = _fitting(training, layout)
     samples = training.per_process_batch(layout.data_ranks)
-    rule = SCHEDULES[training.pipeline.schedule]
-    least = stages(training, layout) if rule.by_stage else layout.pipeline
+    least, by_stage = _least(training, layout), SCHEDULES[training.pipeline.schedule].by_stage
     if given is None and not fitting:
         problem = f"gives each pass {samples} samples, which make no {least} microbatches or more that are alike"
         remedy = f"a pipeline of {layout.pipeline} ranks wants {least} samples in each pass, or a multiple"
@@ -100,7 +99,7 @@ def microbatch_errors(training: Training, layout: Layout, path: str) -> Iterator
         yield FieldError(f"{path}.batch.{name}", problem, remedy)
     elif given is not None and given not in fitting:
         if given < least:
-            what = "stages" if rule.by_stage else "ranks of the pipeline"
+            what = "stages" if by_stage else "ranks of the pipeline"
             problem = f"{given} is fewer than the {least} {what}, which would never all have work"
         elif samples % given:
             problem = f"{given} does not divide the {samples} samples of a pass"
@@ -110,10 +109,16 @@ def microbatch_errors(training: Training, layout: Layout, path: str) -> Iterator
         yield FieldError(f"{path}.batch.microbatches", problem, remedy)
 
 
+def _least(training: Training, layout: Layout) -> int:
+    """Microbatches that the schedule needs."""
+    by_stage = SCHEDULES[training.pipeline.schedule].by_stage
+    return stages(training, layout) if by_stage else layout.pipeline
+
+
 def _fitting(training: Training, layout: Layout) -> list[int]:
     """Numbers of microbatches that the samples of a pass and the schedule allow."""
     samples, rule = training.per_process_batch(layout.data_ranks), SCHEDULES[training.pipeline.schedule]
-    least = stages(training, layout) if rule.by_stage else layout.pipeline
+    least = _least(training, layout)
     small = [count for count in range(1, math.isqrt(samples) + 1) if samples % count == 0]
     divisors = sorted({*small, *(samples // count for count in small)})
     divisors = [count for count in divisors if count >= least]

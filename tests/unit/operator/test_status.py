@@ -61,6 +61,13 @@ def test_nothing_new_is_no_patch_and_what_went_away_is_nulled() -> None:
     }
 
 
+def test_rates_are_shown_as_they_are_told() -> None:
+    told = Progress(2, 10, loss=2.5, samples_per_second=8.0, tokens_per_second=1024.0, mfu=0.41)
+    shown = report(world(RUNNING, progress=told), Decision(), NOW).progress
+    assert shown is not None
+    assert (shown.loss, shown.samples_per_second, shown.tokens_per_second, shown.mfu) == (2.5, 8.0, 1024.0, 0.41)
+
+
 @pytest.mark.parametrize("last", [None, Progress(10, 10, eta_seconds=3)])
 def test_no_time_left_is_shown_once_the_job_is_over(last: Progress | None) -> None:
     running = report(world(RUNNING, progress=Progress(9, 10, eta_seconds=5)), Decision(), NOW)
@@ -94,7 +101,7 @@ def test_a_record_the_status_could_not_hold_is_none(record: Progress) -> None:
 
 
 def test_a_diverged_loss_is_left_out() -> None:
-    assert sound(Progress(1, 10, loss=float("nan"), eval_loss=float("inf"))) == Progress(1, 10)
+    assert sound(Progress(1, 10, loss=float("nan"), eval_loss=float("inf"), mfu=float("nan"))) == Progress(1, 10)
 
 
 @pytest.mark.parametrize(

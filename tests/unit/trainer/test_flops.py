@@ -43,3 +43,31 @@ def test_a_model_that_reads_its_values_is_not_counted() -> None:
             return x * x.sum().item()
 
     assert work(Reads, torch.zeros(1, 2), torch.device("cpu"), 1, "bf16") is None
+
+
+def test_utilisation_is_told_in_metric_and_progress() -> None:
+    import io
+
+    from dtj_api.fields import decode
+    from dtj_api.layout import Layout
+    from dtj_api.spec import RunConfig
+    from dtj_trainer.observe.flops import Work
+    from dtj_trainer.observe.log import Log
+    from dtj_trainer.observe.observer import Observer
+
+    training = {"model": {"name": "gpt"}, "data": {"text": "tinydocs"}, "steps": 2, "batch": {"perProcess": 1}}
+    config = decode(RunConfig, {"training": training}, "")
+
+    def observed(work: Work) -> Observer:
+        observer = Observer(
+            config=config, rank=0, layout=Layout(), tokens_per_sample=0, log=Log(0, io.StringIO()), run=None, work=work
+        )
+        observer.step(1)
+        observer.logged(1, epoch=0, loss=1.0, gradient_norm=1.0, learning_rate=0.1)
+        return observer
+
+    told = observed(Work(per_sample=10.0, peak=1e6))
+    samples = {sample.name: sample.value for family in told.metrics._registry.collect() for sample in family.samples}
+    assert told.progress.mfu is not None
+    assert samples["dtj_mfu"] == told.progress.mfu == told.progress.samples_per_second * 10.0 / 1e6  # type: ignore[operator]
+    assert observed(Work(per_sample=10.0, peak=None)).progress.mfu is None

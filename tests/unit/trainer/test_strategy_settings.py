@@ -106,3 +106,26 @@ def test_what_is_recomputed(selective: bool | None, products: int) -> None:
     backward = 4
     assert count.products == products + backward
     assert count.gelus == (1 if selective is None else 2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "layouts"),
+    [
+        ({}, "output", "input_layouts=(Replicate(),), output_layouts=(Replicate(),), use_local_output=True"),
+        ({"loss_parallel": True}, "output", "output_layouts=(Shard(dim=-1),), use_local_output=False"),
+        ({"sequence_parallel": True}, "output", "input_layouts=(Shard(dim=1),)"),
+        ({}, "blocks.1.mlp.down", "output_layouts=(Replicate(),)"),
+        ({"sequence_parallel": True}, "blocks.1.mlp.down", "output_layouts=(Shard(dim=1),)"),
+        ({"sequence_parallel": True}, "blocks.0.attention.qkv", "input_layouts=(Shard(dim=1),)"),
+        ({"sequence_parallel": True}, "positions", "output_layouts=(Shard(dim=0),)"),
+        ({}, "positions", "None"),
+        ({}, "norm", "None"),
+        ({"sequence_parallel": True}, "norm", "SequenceParallel"),
+    ],
+)
+def test_settings_of_tensor(settings: dict[str, bool], name: str, layouts: str) -> None:
+    from dtj_api.parallel import Tensor
+    from dtj_trainer.models.gpt import GPT
+    from dtj_trainer.parallel.tensor import _style
+
+    assert layouts in repr(_style(name, GPT.parts, Tensor(**settings)))

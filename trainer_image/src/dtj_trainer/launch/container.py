@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 CGROUP = Path("/sys/fs/cgroup")
+_V1_LIMIT = ("quota", "period")
 
 
 def processors(cgroup: Path = CGROUP) -> int:
@@ -24,9 +25,6 @@ def oom_kills(cgroup: Path = CGROUP) -> int | None:
     text = _text(cgroup / "memory.events") or _text(cgroup / "memory" / "memory.oom_control")
     counts = dict(line.split() for line in text.splitlines())
     return int(counts["oom_kill"]) if "oom_kill" in counts else None
-
-
-_V1_LIMIT = ("quota", "period")
 
 
 def _text(path: Path) -> str:
